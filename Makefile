@@ -1,0 +1,50 @@
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: install demo test check format lint types layers campaign bench clean
+
+install: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "atleastonce needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version). Try: make install PYTHON=python3.12" >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || \
+		{ echo "cannot make $(VENV); on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+demo: install
+	$(BIN)/verify run --nemesis kill-leader
+
+test: install
+	$(BIN)/python -m pytest -n 2 -q
+
+check: install lint types layers
+	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_packaging.py
+
+format: install
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: install
+	$(BIN)/mypy
+
+layers: install
+	$(BIN)/lint-imports --no-cache
+
+campaign: install
+	$(BIN)/python -m atleastonce.verifier.simulation.campaign --seeds 20000
+
+bench: install
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) store build dist

@@ -1,0 +1,1 @@
+"""History in, verdict out. Checkers never import the system whose runs they judge."""

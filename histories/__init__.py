@@ -1,0 +1,1 @@
+"""The record that everything else speaks about: operations, attempts, deaths and faults."""

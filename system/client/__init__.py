@@ -1,0 +1,1 @@
+"""The one public way to speak to a broker."""

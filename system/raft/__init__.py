@@ -1,0 +1,1 @@
+"""The consensus core, pure: events and a time go in, effects come out."""

@@ -1,0 +1,1 @@
+"""The durable log: checksummed segments, group commit, recovery that refuses to guess."""

@@ -1,0 +1,1 @@
+"""Master, fork server and crash hand-back for a pool of workers."""
