@@ -1,0 +1,151 @@
+"""Planted defects by name, all off by default, so that the checkers can be checked.
+
+Each part that can misbehave receives a `Bugs` value and asks `"name" in bugs` at the one place
+where the defect lives. Nothing else in the system knows which bugs exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+Bugs = frozenset[str]
+
+NO_BUGS: Final[Bugs] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """One planted defect.
+
+    Attributes:
+        name: What `--bug` takes.
+        sentence: What goes wrong, in one sentence.
+        rule: The rule or oracle that must name it.
+        nemesis: The nemesis of `verify run` that brings it out; empty when only the simulator does.
+        settings: `--set` pairs that the nemesis needs to bring it out.
+    """
+
+    name: str
+    sentence: str
+    rule: str
+    nemesis: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether only the simulator's oracles are expected to see it."""
+        return not self.nemesis
+
+
+_ALL: Final = (
+    Bug(
+        "ack-before-fsync",
+        "a node acknowledges entries that its disk has not synced yet",
+        "lost",
+        "kill-all",
+        (("disk", "lossy"),),
+    ),
+    Bug(
+        "commit-by-minority",
+        "a leader counts its own copy alone as a majority",
+        "lost",
+        "pause-leader",
+    ),
+    Bug(
+        "answer-by-log-index",
+        "a deposed leader answers a request for a log index that another leader filled",
+        "lost",
+        "pause-leader",
+    ),
+    Bug(
+        "dedup-lost-on-failover",
+        "a new leader forgets which pushes it has already stored",
+        "duplicate-dispatch",
+        "kill-leader",
+    ),
+    Bug(
+        "lease-ignored-on-pop",
+        "a pop takes a partition that another worker holds",
+        "overlap",
+        "none",
+    ),
+    Bug(
+        "retry-ack-on-graceful-stop",
+        "a stopping worker gives unstarted jobs back by a retry ack, which charges them",
+        "uncharged-hand-back",
+        "term-supervisor",
+    ),
+    Bug(
+        "crash-charges-prefetched",
+        "nobody hands back the unstarted jobs of a dead worker",
+        "uncharged-hand-back",
+        "kill-worker",
+    ),
+    Bug(
+        "hand-back-twice",
+        "the jobs of a dead worker are handed back a second time, past the lease's fence",
+        "completed-twice",
+        "kill-worker",
+    ),
+    Bug(
+        "hand-back-after-expiry",
+        "the hand-back is sent after the lease has expired, without its fence",
+        "completed-twice",
+        "kill-worker",
+    ),
+    Bug(
+        "async-ack-unwritten",
+        "the ack of a finished job stays unwritten until the next job ends",
+        "completed-twice",
+        "kill-worker",
+    ),
+    Bug(
+        "timeout-counts-as-crash",
+        "a worker that ends because its job timed out opens the crash circuit",
+        "pace",
+        "none",
+    ),
+    Bug("vote-not-persisted", "a vote is answered before it is durable and never stored", "one-vote"),
+    Bug("double-vote", "a node votes for two candidates in one term", "one-vote"),
+    Bug(
+        "no-up-to-date-check",
+        "a voter ignores whether the candidate's log is up to date",
+        "leader-completeness",
+    ),
+    Bug("quorum-off-by-one", "half of the voters count as a majority", "durable-quorum"),
+    Bug(
+        "always-truncate",
+        "an old append cuts a log that already holds its entries",
+        "committed-truncated",
+    ),
+    Bug(
+        "ack-wrong-term",
+        "a proposal is acknowledged by log index, whatever term filled it",
+        "acked-entry",
+    ),
+    Bug("no-noop-on-win", "a new leader appends nothing, so older entries wait", "liveness"),
+    Bug(
+        "commit-old-term",
+        "a leader commits an older term's entry by counting copies",
+        "committed-truncated",
+    ),
+)
+
+BUGS: Final[dict[str, Bug]] = {bug.name: bug for bug in _ALL}
+
+
+class UnknownBugError(ValueError):
+    """A name that no planted defect has."""
+
+
+def parse_bugs(names: tuple[str, ...] | list[str]) -> Bugs:
+    """Turn names into a checked set.
+
+    Raises:
+        UnknownBugError: A name is not in `BUGS`; the message names it and the choices.
+    """
+    for name in names:
+        if name not in BUGS:
+            raise UnknownBugError(f"unknown bug {name!r}; choose from: {', '.join(sorted(BUGS))}")
+    return frozenset(names)

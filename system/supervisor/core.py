@@ -1,0 +1,1 @@
+"""Decisions of the supervisor, pure: exits, circuit, restart schedule, renewal schedule, hand-back."""
