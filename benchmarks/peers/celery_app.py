@@ -1,0 +1,23 @@
+"""Celery's side of the comparison: early acks, results ignored, one job prefetched."""
+
+from __future__ import annotations
+
+import os
+
+from celery import Celery
+
+import body
+
+app = Celery("peers", broker=os.environ["PEER_REDIS_URL"])
+app.conf.update(
+    task_ignore_result=True,
+    worker_prefetch_multiplier=1,
+    broker_connection_retry_on_startup=True,
+    worker_send_task_events=False,
+)
+
+
+@app.task(name="work")
+def work(directory: str, sleep_ms: float) -> None:
+    """Run the shared body."""
+    body.work(directory, sleep_ms)
