@@ -1,0 +1,125 @@
+"""What every act is: a fault that finds its target, bites, holds, heals and is seen to recover.
+
+An act is used once: `choose`, `bite`, `hold`, `heal`, `recover`, in this order. `choose` claims
+what it hits, so that two faults never share a target; whoever runs the act gives the claims back.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import trio
+
+from ..histories.ops import Json
+from .plan import NemesisSettings
+from .process import ProcessGoneError, send_to, wait_gone
+from .world import Target, World
+
+POLL_S: Final = 0.02
+
+Evidence = dict[str, Json]
+
+
+class NoBiteError(Exception):
+    """The fault did not take effect; the message says why."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """What the acts of one plan share: the world, the waits, and who has claimed what."""
+
+    world: World
+    settings: NemesisSettings
+    claims: set[str]
+
+
+class Act(Protocol):
+    """One fault in the making."""
+
+    async def choose(self) -> tuple[Target, ...]:
+        """Find and claim what to hit; `NoBiteError` if there is nothing in time."""
+
+    @property
+    def claimed(self) -> frozenset[str]:
+        """What `choose` took."""
+
+    @property
+    def pid(self) -> int | None:
+        """The one process that is hit, if it is one."""
+
+    @property
+    def hit(self) -> str:
+        """What is hit, in a word or two."""
+
+    def context(self) -> Evidence:
+        """Why this target: what was seen of it when it was chosen."""
+
+    async def bite(self) -> Evidence:
+        """Act, and return the proof that it took effect; `NoBiteError` if there is none."""
+
+    async def hold(self) -> None:
+        """Let it last."""
+
+    async def heal(self) -> Evidence:
+        """Undo it. Called whatever happened since `choose`, and shielded from cancellation."""
+
+    async def recover(self) -> Evidence | None:
+        """Wait until the target is healthy; None if it takes too long."""
+
+
+def send_or_no_bite(target: Target, number: signal.Signals) -> None:
+    """Signal a living process; `NoBiteError` if it has ended."""
+    try:
+        send_to(target, number)
+    except ProcessGoneError:
+        raise already_gone(target) from None
+
+
+def already_gone(target: Target) -> NoBiteError:
+    """What to say of a target that ended before the fault could end it."""
+    return NoBiteError(f"{target.name} (pid {target.pid}) had already ended")
+
+
+async def exit_of(stage: Stage, target: Target) -> int:
+    """The raw wait status of a process that was told to end; `NoBiteError` if it lives on."""
+    wait_s = stage.settings.exit_wait_s
+    with trio.move_on_after(wait_s):
+        return await stage.world.wait_exit(target)
+    raise NoBiteError(f"{target.name} (pid {target.pid}) still lived {wait_s:g} s after SIGKILL")
+
+
+async def see_gone(stage: Stage, target: Target) -> bool:
+    """Make sure that a process which was told to end has ended; False if even SIGKILL fails."""
+    if await wait_gone(target, stage.settings.exit_wait_s):
+        return True
+    with suppress(ProcessGoneError):
+        send_to(target, signal.SIGKILL)
+    return await wait_gone(target, stage.settings.exit_wait_s)
+
+
+def check_killed(target: Target, status: int) -> None:
+    """Refuse a wait status that is not SIGKILL's: the process ended by itself."""
+    if not os.WIFSIGNALED(status) or os.WTERMSIG(status) != signal.SIGKILL:
+        raise NoBiteError(f"{target.name} (pid {target.pid}) ended by itself: {describe(status)}")
+
+
+async def terminate(stage: Stage, target: Target, grace_s: float) -> Evidence:
+    """SIGTERM and the graceful exit; after `grace_s` SIGKILL, which the evidence says."""
+    send_or_no_bite(target, signal.SIGTERM)
+    with trio.move_on_after(grace_s):
+        status = await stage.world.wait_exit(target)
+        return {"signal": "SIGTERM", "status": status, "ended": describe(status), "forced": False}
+    send_or_no_bite(target, signal.SIGKILL)
+    status = await exit_of(stage, target)
+    return {"signal": "SIGTERM", "status": status, "ended": describe(status), "forced": True}
+
+
+def describe(status: int) -> str:
+    """A raw wait status in words."""
+    if os.WIFSIGNALED(status):
+        return f"signal {signal.Signals(os.WTERMSIG(status)).name}"
+    return f"exit {os.WEXITSTATUS(status)}"

@@ -1,0 +1,211 @@
+"""Faults on nodes: killed, asked to stop, paused."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import ExitStack
+from typing import Final
+
+import trio
+
+from .acts import (
+    POLL_S,
+    Evidence,
+    NoBiteError,
+    Stage,
+    already_gone,
+    check_killed,
+    exit_of,
+    see_gone,
+    send_or_no_bite,
+    terminate,
+)
+from .fault import Fault
+from .process import (
+    ProcessGoneError,
+    is_alive,
+    is_stopped,
+    opened,
+    send,
+    send_to,
+    wait_stopped,
+)
+from .world import Target
+
+_LEADER: Final = "leader"
+_NODES: Final = "nodes"
+
+
+class _NodeAct:
+    """What faults on nodes have in common."""
+
+    def __init__(self, fault: Fault, stage: Stage) -> None:
+        self.fault = fault
+        self.stage = stage
+        self.claimed: frozenset[str] = frozenset()
+        self.targets: tuple[Target, ...] = ()
+        self.leader: str | None = None
+        self.leader_after: str | None = None
+        self.bitten_s = 0.0
+        self.leader_after_s = 0.0
+        self.told_to_end = False
+
+    @property
+    def hit(self) -> str:
+        """See `Act`."""
+        return ",".join(target.name for target in self.targets)
+
+    @property
+    def pid(self) -> int | None:
+        """See `Act`."""
+        return self.targets[0].pid if len(self.targets) == 1 else None
+
+    def context(self) -> Evidence:
+        """See `Act`."""
+        return {"leader": self.leader}
+
+    async def choose(self) -> tuple[Target, ...]:
+        """See `Act`."""
+        stage, wait_s = self.stage, self.stage.settings.leader_wait_s
+        with trio.move_on_after(wait_s):
+            while True:
+                self.leader = await stage.world.leader()
+                nodes = self._pick(self.leader)
+                if nodes and not stage.claims.intersection(nodes):
+                    self.claimed = frozenset(nodes)
+                    stage.claims |= self.claimed
+                    self.targets = tuple(stage.world.node_process(node) for node in nodes)
+                    return self.targets
+                await trio.sleep(POLL_S)
+        if self.leader is None:
+            raise NoBiteError(f"no leader for {wait_s:g} s")
+        raise NoBiteError(f"another fault held the {self.fault.target} for {wait_s:g} s")
+
+    def _pick(self, leader: str | None) -> tuple[str, ...]:
+        if leader is None:
+            return ()
+        nodes = tuple(self.stage.world.nodes())
+        if self.fault.target == _LEADER:
+            return (leader,)
+        if self.fault.target == _NODES:
+            return nodes
+        free = [n for n in nodes if n != leader and n not in self.stage.claims]
+        return (free[self.fault.choice % len(free)],) if free else ()
+
+    async def hold(self) -> None:
+        """Wait for the planned time, and see meanwhile whether another node takes the lead."""
+        with trio.move_on_after(self.fault.duration_s):
+            while self.leader_after is None:
+                leader = await self.stage.world.leader()
+                if leader is not None and leader != self.leader:
+                    self.leader_after = leader
+                    self.leader_after_s = round(time.monotonic() - self.bitten_s, 3)
+                await trio.sleep(POLL_S)
+            await trio.sleep_forever()
+
+    def seen_meanwhile(self) -> Evidence:
+        """See `Act`."""
+        if self.leader_after is None:
+            return {}
+        return {"leader_after": self.leader_after, "leader_after_s": self.leader_after_s}
+
+    async def start_again(self) -> Evidence:
+        """Start every target that is down; one that the fault did not end is left alone."""
+        started = []
+        for target in self.targets:
+            if self.told_to_end:
+                await see_gone(self.stage, target)
+            if not is_alive(target):
+                await self.stage.world.start_node(target.name)
+                started.append(target.name)
+        return {"started": list(started)}
+
+    async def recover(self) -> Evidence | None:
+        """See `Act`."""
+        begun_s, wait_s = time.monotonic(), self.stage.settings.recover_wait_s
+        for node in sorted(self.claimed):
+            left_s = max(0.0, begun_s + wait_s - time.monotonic())
+            if not await self.stage.world.wait_node_healthy(node, left_s):
+                return None
+        return {"healthy_after_s": round(time.monotonic() - begun_s, 3)}
+
+
+class KillNodes(_NodeAct):
+    """kill-leader, kill-follower, kill-all: SIGKILL, stay down, start again."""
+
+    async def bite(self) -> Evidence:
+        """See `Act`."""
+        with ExitStack() as stack:
+            descriptors = _open_all(stack, self.targets)
+            begun_ns = time.monotonic_ns()
+            self.told_to_end = True
+            for descriptor in descriptors:
+                send(descriptor, signal.SIGKILL)
+            spread_ns = time.monotonic_ns() - begun_ns
+        self.bitten_s = time.monotonic()
+        statuses: Evidence = {}
+        for target in self.targets:
+            status = await exit_of(self.stage, target)
+            check_killed(target, status)
+            statuses[target.name] = status
+        return {"signal": "SIGKILL", "statuses": statuses, "spread_us": spread_ns // 1000}
+
+    async def heal(self) -> Evidence:
+        """See `Act`."""
+        return self.seen_meanwhile() | await self.start_again()
+
+
+class TermNode(_NodeAct):
+    """term-leader: SIGTERM, wait for the graceful exit, stay down, start again."""
+
+    async def bite(self) -> Evidence:
+        """See `Act`."""
+        self.bitten_s = time.monotonic()
+        self.told_to_end = True
+        return await terminate(self.stage, self.targets[0], self.stage.settings.node_grace_s)
+
+    async def heal(self) -> Evidence:
+        """See `Act`."""
+        return self.seen_meanwhile() | await self.start_again()
+
+
+class PauseNode(_NodeAct):
+    """pause-leader: SIGSTOP, seen stopped, SIGCONT, seen running."""
+
+    async def bite(self) -> Evidence:
+        """See `Act`."""
+        target = self.targets[0]
+        begun_s = time.monotonic()
+        send_or_no_bite(target, signal.SIGSTOP)
+        if not await wait_stopped(target, True, self.stage.settings.exit_wait_s):
+            raise NoBiteError(f"{target.name} was not seen stopped")
+        self.bitten_s = time.monotonic()
+        return {"state": "T", "confirmed_ms": round((self.bitten_s - begun_s) * 1000, 3)}
+
+    async def heal(self) -> Evidence:
+        """See `Act`."""
+        target = self.targets[0]
+        was_stopped = is_stopped(target)
+        try:
+            send_to(target, signal.SIGCONT)
+        except ProcessGoneError:
+            return {"gone": True}
+        runs = await wait_stopped(target, False, self.stage.settings.exit_wait_s)
+        stopped_s = round(time.monotonic() - self.bitten_s, 3) if was_stopped else 0.0
+        return self.seen_meanwhile() | {
+            "stopped_to_the_end": was_stopped,
+            "stopped_s": stopped_s,
+            "runs": runs,
+        }
+
+
+def _open_all(stack: ExitStack, targets: tuple[Target, ...]) -> list[int]:
+    """Pidfds of all targets, before the first is signalled."""
+    descriptors = []
+    for target in targets:
+        try:
+            descriptors.append(stack.enter_context(opened(target)))
+        except ProcessGoneError:
+            raise already_gone(target) from None
+    return descriptors

@@ -1,0 +1,200 @@
+"""Plans: which faults happen when, made from a seed and nothing else.
+
+Every fault draws from a stream of its own, keyed by the seed, its nemesis and its number, so that
+leaving one out moves nothing of the others.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from .fault import Fault
+from .registry import NEMESES, NONE, NemesisSpec, UnknownNemesisError, check_names
+
+# Spreads several nemeses over one interval; the golden ratio keeps any number of them apart.
+_SPREAD: Final = 0.618034
+_CHOICES: Final = 1 << 16
+_FAULTS_MAX: Final = 100_000
+
+Seconds = Annotated[float, Meta(ge=0.01, le=3600)]
+
+
+class NemesisSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How faults are planned and how long the nemesis waits for things. All in seconds.
+
+    Attributes:
+        down_s: A killed or stopped process stays down for so long, give or take a quarter.
+        pause_s_min: Shortest pause.
+        pause_s_max: Longest pause.
+        first_s: When the first fault begins, plus at most half a second.
+        leader_wait_s: A fault waits so long for its target (a leader, a supervisor) to exist.
+        worker_wait_s: `kill-worker` waits so long for a worker that runs a job and holds others.
+        exit_wait_s: A killed process must be gone within this.
+        node_grace_s: A node must stop by itself within this after SIGTERM; then it is killed.
+        supervisor_grace_s: The same for the supervisor.
+        recover_wait_s: What was healed is watched for so long until it is healthy.
+        heal_wait_s: Healing that takes longer is given up.
+    """
+
+    down_s: Seconds = 2.0
+    pause_s_min: Seconds = 1.5
+    pause_s_max: Seconds = 3.0
+    first_s: Seconds = 3.0
+    leader_wait_s: Seconds = 8.0
+    worker_wait_s: Seconds = 4.0
+    exit_wait_s: Seconds = 5.0
+    node_grace_s: Seconds = 10.0
+    supervisor_grace_s: Seconds = 30.0
+    recover_wait_s: Seconds = 20.0
+    heal_wait_s: Seconds = 30.0
+
+    def __post_init__(self) -> None:
+        if self.pause_s_min > self.pause_s_max:
+            raise ValueError(
+                f"pause_s_min {self.pause_s_min:g} is above pause_s_max {self.pause_s_max:g}"
+            )
+
+
+DEFAULTS: Final = NemesisSettings()
+
+
+def make_plan(
+    names: Sequence[str],
+    seed: int,
+    time_limit_s: float,
+    interval_s: float = 5.0,
+    settings: NemesisSettings = DEFAULTS,
+) -> tuple[Fault, ...]:
+    """Draw a plan whose last fault heals before the time limit.
+
+    Each nemesis has a fault about every `interval_s`, and never a second one before the first is
+    healed. Several nemeses are spread over the interval and may overlap.
+
+    Args:
+        names: Nemeses, each once; `none` alone gives an empty plan.
+        seed: The same seed gives the same plan on every machine.
+        time_limit_s: Of the run.
+        interval_s: From one fault's begin to the next one's.
+        settings: Durations.
+
+    Returns:
+        The faults in order of `at_s`.
+
+    Raises:
+        ValueError: A name or number is not allowed, or the time limit is too short for one fault
+            of each nemesis; the line names the value and what would work.
+    """
+    check_names(names)
+    for name, value in (("time limit", time_limit_s), ("interval", interval_s)):
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name} {value:g} s is not allowed; it must be above 0")
+    if list(names) == [NONE]:
+        return ()
+    plan: list[Fault] = []
+    for position, name in enumerate(names):
+        start_s = settings.first_s + interval_s * (position * _SPREAD % 1.0)
+        faults = list(_faults(NEMESES[name], seed, start_s, interval_s, settings, time_limit_s))
+        if not faults:
+            least = _least_limit(NEMESES[name], seed, start_s, settings)
+            raise ValueError(
+                f"time limit {time_limit_s:g} s is too short for one {name} fault; "
+                f"use at least {least:g}"
+            )
+        plan += faults
+    return tuple(sorted(plan, key=lambda fault: (fault.at_s, fault.id)))
+
+
+def _faults(
+    spec: NemesisSpec,
+    seed: int,
+    start_s: float,
+    interval_s: float,
+    settings: NemesisSettings,
+    time_limit_s: float,
+) -> Iterator[Fault]:
+    free_s = 0.0
+    for number in range(1, _FAULTS_MAX):
+        fault = _fault(spec, seed, number, start_s + (number - 1) * interval_s, settings)
+        if _healed_s(fault, spec) > time_limit_s:
+            return
+        if fault.at_s >= free_s:
+            yield fault
+            free_s = _healed_s(fault, spec)
+
+
+def _healed_s(fault: Fault, spec: NemesisSpec) -> float:
+    return fault.at_s + fault.duration_s + spec.healing_s
+
+
+def _least_limit(spec: NemesisSpec, seed: int, start_s: float, settings: NemesisSettings) -> float:
+    first = _fault(spec, seed, 1, start_s, settings)
+    return math.ceil(_healed_s(first, spec) * 10) / 10
+
+
+def _fault(
+    spec: NemesisSpec, seed: int, number: int, slot_s: float, settings: NemesisSettings
+) -> Fault:
+    stream = _stream(seed, spec.name, number)
+    # Milliseconds as integers: the same on every machine and Python.
+    at_ms = round(slot_s * 1000) + stream.randrange(500)
+    if spec.target == "worker":
+        duration_ms = 0
+    elif spec.pauses:
+        least, most = round(settings.pause_s_min * 1000), round(settings.pause_s_max * 1000)
+        duration_ms = least + stream.randrange(most - least + 1)
+    else:
+        down_ms = round(settings.down_s * 1000)
+        duration_ms = down_ms - down_ms // 4 + stream.randrange(down_ms // 2 + 1)
+    return Fault(
+        id=f"{spec.name}-{number}",
+        kind=spec.name,
+        target=spec.target,
+        at_s=at_ms / 1000,
+        duration_s=duration_ms / 1000,
+        choice=stream.randrange(_CHOICES),
+    )
+
+
+def _stream(seed: int, name: str, number: int) -> random.Random:
+    key = blake2b(f"{seed}/{name}/{number}".encode(), digest_size=8)
+    return random.Random(int.from_bytes(key.digest(), "big"))
+
+
+def encode_plan(plan: Sequence[Fault]) -> bytes:
+    """Write a plan as JSON."""
+    return msgspec.json.encode(plan)
+
+
+def decode_plan(data: bytes | str) -> tuple[Fault, ...]:
+    """Read a plan from JSON and check it.
+
+    Raises:
+        ValueError: One line that says what is wrong in it.
+    """
+    try:
+        plan = msgspec.json.decode(data, type=tuple[Fault, ...])
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"not a plan: {error}") from None
+    seen: set[str] = set()
+    for fault in plan:
+        spec = NEMESES.get(fault.kind)
+        if spec is None or spec.name == NONE:
+            choices = ", ".join(name for name in NEMESES if name != NONE)
+            raise UnknownNemesisError(
+                f"fault {fault.id}: unknown kind {fault.kind!r}; choose from: {choices}"
+            )
+        if fault.target != spec.target:
+            raise ValueError(
+                f"fault {fault.id}: {fault.kind} hits {spec.target!r}, not {fault.target!r}"
+            )
+        if fault.id in seen:
+            raise ValueError(f"two faults have the id {fault.id!r}")
+        seen.add(fault.id)
+    return tuple(sorted(plan, key=lambda fault: (fault.at_s, fault.id)))

@@ -1,0 +1,96 @@
+"""What a nemesis sees of the system, and what it may ask of whoever runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..histories.faults import FaultEvent
+from .process import start_time
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One process, for ever: a pid alone is given to another process one day.
+
+    Attributes:
+        pid: Its number.
+        start_time: Field 22 of /proc/PID/stat: clock ticks after boot.
+        name: Such as `n1`, `supervisor`, `worker 4711`.
+    """
+
+    pid: int
+    start_time: str
+    name: str
+
+    @classmethod
+    def of(cls, pid: int, name: str) -> Target:
+        """Identify a running (or not yet reaped) process.
+
+        Raises:
+            ProcessGoneError: There is none.
+        """
+        return cls(pid, start_time(pid), name)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """A worker as its supervisor describes it.
+
+    Attributes:
+        pid: Its process.
+        state: starting, idle, prefetched or running.
+        job: The job that runs, if one does.
+        since_ns: CLOCK_MONOTONIC of the last change of state.
+        leases: Batches that it holds: the current one, and one popped ahead.
+        unstarted: Jobs that it holds and has not begun; None if nobody knows.
+    """
+
+    pid: int
+    state: str
+    job: str | None
+    since_ns: int
+    leases: int
+    unstarted: int | None = None
+
+
+class World(Protocol):
+    """The running system. Nobody but the nemesis makes its processes end or stop meanwhile."""
+
+    def nodes(self) -> Sequence[str]:
+        """The names of all nodes, up or down."""
+
+    async def leader(self) -> str | None:
+        """The node that leads, as the nodes say now; None if none does."""
+
+    def node_process(self, node: str) -> Target:
+        """The process that a node runs in, or ran in last."""
+
+    async def start_node(self, node: str) -> None:
+        """Start a node that is down. Returns before it is ready."""
+
+    async def wait_node_healthy(self, node: str, timeout_s: float) -> bool:
+        """Wait until a node knows a leader and has caught up; False if it takes longer."""
+
+    async def wait_exit(self, target: Target) -> int:
+        """Wait until a node or the supervisor was reaped; its raw wait status."""
+
+    def supervisor_process(self) -> Target | None:
+        """The supervisor's master; None while it is down."""
+
+    async def start_supervisor(self) -> None:
+        """Start the supervisor, which is down. Returns before it is ready."""
+
+    async def wait_supervisor_ready(self, timeout_s: float) -> bool:
+        """Wait until all workers have started; False if it takes longer."""
+
+    def workers(self) -> Sequence[WorkerView]:
+        """The workers that the supervisor last named."""
+
+
+class FaultRecorder(Protocol):
+    """Keeps what the nemesis did and saw; `histories.lines.LineWriter` is one."""
+
+    def write(self, record: FaultEvent, /) -> None:
+        """Append one event, so that it survives the death of this process."""
