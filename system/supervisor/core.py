@@ -1,1 +1,0 @@
-"""Decisions of the supervisor, pure: exits, circuit, restart schedule, renewal schedule, hand-back."""

@@ -1,0 +1,266 @@
+"""The workers of one pool: when they start, what their ends mean, and how all are stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from ..bugs import Bugs
+from ..jobs.exitmark import take_mark
+from ..jobs.journal import read_debts
+from ..jobs.settings import WorkerSettings
+from .clock import now_us
+from .core.exits import Exit, classify_exit
+from .core.handback import DeadLease
+from .core.pool import Circuit, Pool, RestartPolicy
+from .fork_link import ForkLink
+from .forkwire import Exited, Forked, ForkFailed, ForkReply
+from .hand_back import HandBackService
+from .leases import LeaseService
+from .linux import kill_group
+from .logbook import Logbook
+from .records import append_line, make_death
+from .statedir import StateDirectory
+from .worker_handle import Worker, open_pidfd
+
+FORK_BUDGET_S: Final = 5.0
+_US: Final = 1_000_000
+_KILLED_STATUS: Final = int(signal.SIGKILL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A fork that was asked for and not answered yet."""
+
+    slot: int
+    deadline_us: int
+
+
+class Fleet:
+    """The pool's workers.
+
+    Args:
+        size: How many.
+        policy: Delays and bounds of restarts.
+        settings: What each worker is set to.
+        directory: The state directory.
+        bugs: Planted defects.
+        log: The master's log.
+        changed: Called after any change.
+
+    Attributes:
+        workers: The living ones, by pid.
+        pool: Slots and circuit.
+        stopping: Whether no worker starts any more.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        policy: RestartPolicy,
+        settings: WorkerSettings,
+        directory: StateDirectory,
+        bugs: Bugs,
+        log: Logbook,
+        changed: Callable[[], None],
+    ) -> None:
+        self.workers: dict[int, Worker] = {}
+        self.pool = Pool(size, policy)
+        self.stopping = False
+        self._settings = settings
+        self._directory = directory
+        self._bugs = bugs
+        self._log = log
+        self._changed = changed
+        self._link: ForkLink | None = None
+        self._requests: dict[int, _Request] = {}
+        self._numbers = 0
+        self._news = trio.Event()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no worker lives and none is being started."""
+        return not self.workers and not self._requests
+
+    async def keep(self) -> None:
+        """Start workers whenever a slot is due; runs for ever."""
+        while True:
+            now = now_us()
+            if self._link is not None and not self.stopping:
+                self._check_budget(self._link, now)
+                for slot in self.pool.due(now):
+                    await self._fork(self._link, slot)
+            await self._wait()
+
+    async def follow(
+        self,
+        link: ForkLink,
+        nursery: trio.Nursery,
+        leases: LeaseService,
+        hand_backs: HandBackService,
+    ) -> int:
+        """Work with one fork server until it is gone, and account for every worker it had.
+
+        Args:
+            link: The fork server, booted.
+            nursery: Where hand-backs run.
+            leases: Knows what workers hold.
+            hand_backs: Settles what dead workers held.
+
+        Returns:
+            The fork server's raw wait status.
+        """
+        self._link = link
+        self._happened()
+        async for reply in link.replies():
+            self._obey(reply, nursery, leases, hand_backs)
+        self._link = None
+        # Its children are this process's own only when the kernel has taken it down.
+        status = await link.bury()
+        now = now_us()
+        for request in self._requests.values():
+            self.pool.start_failed(request.slot, now)
+        self._requests.clear()
+        for worker in list(self.workers.values()):
+            exited = await self._adopt(worker)
+            self._obey(exited, nursery, leases, hand_backs)
+        self._happened()
+        return status
+
+    async def wait_empty(self) -> None:
+        """Wait until no worker lives and none is being started."""
+        while self.workers or self._requests:
+            await self._news.wait()
+
+    def stop(self) -> None:
+        """Ask every worker to finish, and start none from now on."""
+        self.stopping = True
+        self.signal_all(signal.SIGTERM)
+
+    def signal_all(self, number: signal.Signals) -> None:
+        """Send a signal to every worker."""
+        for worker in self.workers.values():
+            worker.send_signal(number)
+
+    async def _fork(self, link: ForkLink, slot: int) -> None:
+        self._numbers += 1
+        self._requests[self._numbers] = _Request(slot, now_us() + round(FORK_BUDGET_S * _US))
+        await link.fork(self._numbers, self._settings)
+
+    def _check_budget(self, link: ForkLink, now: int) -> None:
+        if any(request.deadline_us <= now for request in self._requests.values()):
+            self._log.error("fork server does not answer", fork_server=link.pid)
+            link.kill()
+            self._link = None
+
+    async def _wait(self) -> None:
+        """Wait until a slot or a fork's deadline is due, or something happened."""
+        due = [request.deadline_us for request in self._requests.values()]
+        next_us = self.pool.next_us()
+        if next_us is not None:
+            due.append(next_us)
+        if self._link is None or self.stopping or not due:
+            await self._news.wait()
+            return
+        with trio.move_on_after(max(0.0, (min(due) - now_us()) / _US)):
+            await self._news.wait()
+
+    def _obey(
+        self,
+        reply: ForkReply,
+        nursery: trio.Nursery,
+        leases: LeaseService,
+        hand_backs: HandBackService,
+    ) -> None:
+        now = now_us()
+        if isinstance(reply, Forked):
+            self._forked(reply, now)
+        elif isinstance(reply, ForkFailed):
+            self._log.error("fork failed", error=reply.error)
+            self.pool.start_failed(self._requests.pop(reply.id).slot, now)
+        else:
+            assert isinstance(reply, Exited), f"{reply} after the boot"
+            self._exited(reply, now, nursery, leases, hand_backs)
+        self._happened()
+
+    def _happened(self) -> None:
+        """Wake all who wait for news: the pool, a drain, the status file."""
+        self._news.set()
+        self._news = trio.Event()
+        self._changed()
+
+    def _forked(self, reply: Forked, now: int) -> None:
+        slot = self._requests.pop(reply.id).slot
+        worker = Worker(slot, reply.pid, open_pidfd(reply.pid), now)
+        self.workers[reply.pid] = worker
+        self.pool.started(slot, now)
+        self._log.info("worker started", worker=reply.pid, slot=slot)
+        if self.stopping:
+            worker.send_signal(signal.SIGTERM)
+
+    def _exited(
+        self,
+        reply: Exited,
+        now: int,
+        nursery: trio.Nursery,
+        leases: LeaseService,
+        hand_backs: HandBackService,
+    ) -> None:
+        worker = self.workers.pop(reply.pid)
+        leases.forget_worker(worker)
+        held = [
+            DeadLease(held.lease, held.watch.expiry_us, held.watch.is_fenced)
+            for held in worker.leases.values()
+        ]
+        debts = hand_backs.take_debts(worker.pid)
+        if held:
+            nursery.start_soon(
+                hand_backs.settle, worker.pid, held, debts, worker.shutdown_said, leases.answered_by
+            )
+        kind = classify_exit(reply.status, reply.marker, self._bugs)
+        if kind is Exit.CRASH and worker.was_killed:
+            kind = Exit.KILLED
+        before = self.pool.circuit
+        self.pool.ended(worker.slot, kind, now)
+        self._log.info(
+            "worker ended",
+            worker=worker.pid,
+            slot=worker.slot,
+            status=reply.status,
+            marker=reply.marker,
+            exit=kind.value,
+            crashes=self.pool.crashes,
+        )
+        if self.pool.circuit is not before:
+            self._log_circuit()
+
+    def _log_circuit(self) -> None:
+        level = self._log.info if self.pool.circuit is Circuit.CLOSED else self._log.warning
+        level("circuit", state=self.pool.circuit.value)
+
+    async def _adopt(self, worker: Worker) -> Exited:
+        """Account for a worker whose fork server is gone; it is this process's child now."""
+        worker.was_killed = True
+        worker.send_signal(signal.SIGKILL)
+        if worker.pidfd >= 0:
+            await trio.lowlevel.wait_readable(worker.pidfd)
+        try:
+            os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
+        except ChildProcessError:
+            # The fork server reaped it and died before it could say so, perhaps before it put
+            # the death on record; a second record of one death is harmless, a missing one is not.
+            status = _KILLED_STATUS
+        else:
+            kill_group(worker.pid)
+            _, status = os.waitpid(worker.pid, 0)
+        state_dir = self._directory.workers
+        marker = take_mark(state_dir, worker.pid, status)
+        popping = read_debts(state_dir, worker.pid).popping
+        death = make_death(worker.pid, status, "worker", marker, popping)
+        append_line(self._directory.deaths, death)
+        return Exited(worker.pid, status, marker, death.t_ns)

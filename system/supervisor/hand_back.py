@@ -1,0 +1,172 @@
+"""Sending back what a dead worker had not begun: once, under its lease, and on record."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ..bugs import Bugs
+from ..client import AsyncClient, BrokerError, Endpoint, calls
+from ..client.errors import CODE_REFUSED
+from ..jobs.journal import Debt, delete_journal, hand_back_operations, read_debts
+from .clock import now_us, sleep_until_us
+from .core.handback import (
+    DeadLease,
+    HandBackPolicy,
+    Json,
+    Send,
+    Skip,
+    decide_hand_back,
+    decide_repeat,
+    without_fence,
+)
+from .logbook import Logbook
+from .records import HandBack, append_line
+
+Result = Literal["sent", "refused", "unknown", "skipped"]
+
+
+class HandBackService:
+    """Settles the leases of dead workers.
+
+    Args:
+        client: Asks the broker; its tries end within the policy's budget.
+        endpoints: The broker's nodes, in the client's order.
+        policy: Bounds.
+        journals: Directory of the workers' journals.
+        record: File that every outcome is appended to.
+        bugs: Planted defects.
+        log: The master's log.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        endpoints: Sequence[Endpoint],
+        policy: HandBackPolicy,
+        journals: Path,
+        record: Path,
+        bugs: Bugs,
+        log: Logbook,
+    ) -> None:
+        self._client = client
+        self._endpoints = tuple(endpoints)
+        self._policy = policy
+        self._journals = journals
+        self._record = record
+        self._bugs = bugs
+        self._log = log
+
+    def take_debts(self, pid: int) -> tuple[Debt, ...]:
+        """Read and delete the journal of a dead worker; a refused journal owes nothing."""
+        debts = read_debts(self._journals, pid)
+        delete_journal(self._journals, pid)
+        if debts.refused is not None:
+            self._log.warning("journal refused", worker=pid, reason=debts.refused)
+        return debts.debts
+
+    async def settle(
+        self,
+        pid: int,
+        leases: Sequence[DeadLease],
+        debts: Sequence[Debt],
+        shutdown_said: bool,
+        first: Endpoint | None,
+    ) -> None:
+        """Hand back, or decide against it, for every lease that a dead worker held.
+
+        Args:
+            pid: The worker.
+            leases: What it held.
+            debts: What its journal owes.
+            shutdown_said: Whether it settled by itself.
+            first: The node to ask first: one that answered lately.
+        """
+        for lease in leases:
+            debt = next((d for d in debts if d.lease == lease.lease), None)
+            journal_lease = debt.lease if debt is not None else None
+            if debt is None and debts:
+                journal_lease = debts[0].lease
+            decision = decide_hand_back(
+                now_us(), lease, journal_lease, shutdown_said, self._policy, self._bugs
+            )
+            if isinstance(decision, Skip) or debt is None:
+                reason = decision.reason if isinstance(decision, Skip) else "no journal"
+                self._write(pid, lease.lease, debt, "skipped", reason, time.monotonic_ns())
+                continue
+            await self._send(pid, debt, decision, first)
+
+    async def _send(self, pid: int, debt: Debt, decision: Send, first: Endpoint | None) -> None:
+        body = hand_back_operations(debt)
+        assert body is not None, f"a debt of {pid} under {debt.lease} that owes nothing"
+        send: Send | None = decision
+        while send is not None:
+            await sleep_until_us(send.at_us)
+            sent_ns = time.monotonic_ns()
+            result, reason = await self._transact(
+                body if send.is_fenced else _unfenced(body), first
+            )
+            self._write(pid, debt.lease, debt, result, reason, sent_ns)
+            send = decide_repeat(send, now_us(), self._bugs) if result == "sent" else None
+
+    async def _transact(self, body: Json, first: Endpoint | None) -> tuple[Result, str]:
+        """Send a transaction once; another node is asked only if a connection failed outright."""
+        call = calls.transaction(body)
+        start = self._endpoints.index(first) if first in self._endpoints else 0
+        deadline_us = now_us() + self._policy.budget_us
+        reason = "no node took a connection"
+        for step in range(len(self._endpoints)):
+            left_s = (deadline_us - now_us()) / 1_000_000
+            if left_s <= 0:
+                break
+            try:
+                answer = await self._client.call(
+                    call,
+                    deadline_s=left_s,
+                    first_endpoint=(start + step) % len(self._endpoints),
+                    again=False,
+                )
+            except BrokerError as error:
+                reason = str(error)
+                if error.code == CODE_REFUSED:
+                    continue
+                return ("refused" if error.definite else "unknown"), reason
+            value = answer.value
+            if value.success:
+                return "sent", ""
+            return "refused", value.error or value.reason or "no reason given"
+        return "refused", reason
+
+    def _write(
+        self, pid: int, lease: str, debt: Debt | None, result: Result, reason: str, t_ns: int
+    ) -> None:
+        line = HandBack(
+            t_ns=t_ns,
+            pid=pid,
+            lease=lease,
+            unstarted=list(debt.unstarted) if debt else [],
+            ran=list(debt.ran) if debt else [],
+            result=result,
+            reason=reason,
+        )
+        append_line(self._record, line)
+        self._log.info(
+            "hand-back",
+            worker=pid,
+            lease=lease,
+            result=result,
+            reason=reason,
+            unstarted=line.unstarted,
+            ran=line.ran,
+            took_ms=round((time.monotonic_ns() - t_ns) / 1e6, 3),
+        )
+
+
+def _unfenced(body: Json) -> Json:
+    plain = msgspec.json.decode(msgspec.json.encode(body), type=dict[str, object])
+    return without_fence(plain, lambda: str(uuid.uuid4()))

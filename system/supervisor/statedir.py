@@ -1,0 +1,152 @@
+"""The state directory: private, locked by one master, and free of an earlier one's processes."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+SOCKET_PATH_BYTES_MAX: Final = 100
+_PRIVATE: Final = 0o700
+
+
+class StateDirectoryError(Exception):
+    """A directory that no master may use; the message names it and what is wrong."""
+
+
+def make_private(path: Path) -> None:
+    """Make a directory for this user alone, or check that an existing one is that.
+
+    Raises:
+        StateDirectoryError: It is a link, belongs to someone else, or cannot be made.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=_PRIVATE)
+        seen = path.lstat()
+    except OSError as error:
+        raise StateDirectoryError(f"{path}: cannot make it: {error.strerror}") from None
+    if stat.S_ISLNK(seen.st_mode):
+        raise StateDirectoryError(f"{path}: is a symbolic link; want a directory")
+    if not stat.S_ISDIR(seen.st_mode):
+        raise StateDirectoryError(f"{path}: is not a directory")
+    if seen.st_uid != os.getuid():
+        raise StateDirectoryError(f"{path}: belongs to uid {seen.st_uid}, not to {os.getuid()}")
+    if stat.S_IMODE(seen.st_mode) != _PRIVATE:
+        path.chmod(_PRIVATE)
+
+
+@dataclass(frozen=True, slots=True)
+class StateDirectory:
+    """The files of one supervisor.
+
+    Attributes:
+        root: The directory.
+    """
+
+    root: Path
+
+    @property
+    def status(self) -> Path:
+        """Present state, replaced as a whole."""
+        return self.root / "status.json"
+
+    @property
+    def deaths(self) -> Path:
+        """Reaped processes, one line each."""
+        return self.root / "deaths.jsonl"
+
+    @property
+    def hand_backs(self) -> Path:
+        """Leases of dead workers and what was done about them."""
+        return self.root / "handbacks.jsonl"
+
+    @property
+    def workers(self) -> Path:
+        """Where workers keep journals and exit markers."""
+        return self.root / "workers"
+
+    def lease_socket(self) -> Path:
+        """Return where workers report their leases.
+
+        A Unix socket's path is limited to 107 bytes; a deep state directory gets a private
+        directory of its own among the temporary files, the same one every time.
+
+        Raises:
+            StateDirectoryError: That directory is not this user's.
+        """
+        beside = self.root / "lease.sock"
+        if len(os.fsencode(beside)) <= SOCKET_PATH_BYTES_MAX:
+            return beside
+        digest = hashlib.sha256(os.fsencode(self.root.resolve())).hexdigest()[:16]
+        shelter = Path(tempfile.gettempdir()) / f"atleastonce-{os.getuid()}-{digest}"
+        make_private(shelter)
+        return shelter / "lease.sock"
+
+    def remove_socket(self) -> None:
+        """Remove the lease socket, and the directory that was made for it."""
+        path = self.lease_socket()
+        path.unlink(missing_ok=True)
+        if path.parent != self.root:
+            path.parent.rmdir()
+
+    def clear_workers(self) -> None:
+        """Make the workers' directory, and delete what earlier workers left in it.
+
+        Raises:
+            StateDirectoryError: The directory is not this user's.
+        """
+        make_private(self.workers)
+        for path in self.workers.iterdir():
+            if path.is_file() or path.is_symlink():
+                path.unlink(missing_ok=True)
+
+
+def open_state_directory(root: Path) -> tuple[StateDirectory, int]:
+    """Make or check a state directory and lock it for this process's life.
+
+    Returns:
+        The directory, and the file descriptor that holds the lock.
+
+    Raises:
+        StateDirectoryError: It is not private, or another master holds it.
+    """
+    make_private(root)
+    fd = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(fd, 32).decode(errors="replace").strip() or "unknown"
+        os.close(fd)
+        raise StateDirectoryError(
+            f"{root}: another supervisor (pid {holder}) uses this directory"
+        ) from None
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return StateDirectory(root), fd
+
+
+def try_lock_generation(directory: StateDirectory) -> int | None:
+    """Take the lock that a fork server and all its workers hold together.
+
+    The kernel frees it with the last of them, so that a new generation can never work beside
+    the old one.
+
+    Returns:
+        A file descriptor to hand to the new fork server, or None while old processes live.
+    """
+    path = directory.root / "generation.lock"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd

@@ -1,0 +1,98 @@
+"""A living worker as the master sees it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from dataclasses import dataclass, field
+
+import trio
+
+from .core.renewal import LeaseWatch
+from .records import WorkerState
+
+
+@dataclass(slots=True, eq=False)
+class HeldLease:
+    """A lease that a worker holds, and the task that renews it.
+
+    Attributes:
+        lease: Its id.
+        seconds: How long each renewal asks for.
+        watch: Its schedule.
+        scope: Cancelled when the lease is forgotten or its worker is dead.
+    """
+
+    lease: str
+    seconds: float
+    watch: LeaseWatch
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One forked worker.
+
+    Attributes:
+        slot: Its place in the pool.
+        pid: Its pid.
+        pidfd: A descriptor of the process itself, or -1 when it had already been reaped.
+        started_us: When the master learnt of it.
+        leases: What it holds, by lease id.
+        channel: Its connection, or None.
+        shutdown_said: Whether it settles what it holds by itself.
+        was_killed: Whether the master ended it for something that is not its fault.
+        state: What it does, as last seen.
+        job: The job it runs, as last seen.
+        since_ns: When that state began.
+    """
+
+    slot: int
+    pid: int
+    pidfd: int
+    started_us: int
+    leases: dict[str, HeldLease] = field(default_factory=dict)
+    channel: socket.socket | None = None
+    shutdown_said: bool = False
+    was_killed: bool = False
+    state: WorkerState = "idle"
+    job: str | None = None
+    since_ns: int = 0
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to this very process; one that is dead already gets none."""
+        if self.pidfd < 0:
+            return
+        try:
+            signal.pidfd_send_signal(self.pidfd, number)
+        except ProcessLookupError:
+            return
+
+    def stop_renewals(self) -> None:
+        """End every renewal; the leases stay listed."""
+        for held in self.leases.values():
+            held.scope.cancel()
+
+    def close_channel(self) -> None:
+        """Close the connection; whoever waits on it is woken."""
+        if self.channel is not None:
+            trio.lowlevel.notify_closing(self.channel)
+            self.channel.close()
+            self.channel = None
+
+    def close(self) -> None:
+        """Release what the master holds of it."""
+        self.stop_renewals()
+        self.close_channel()
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+
+
+def open_pidfd(pid: int) -> int:
+    """Return a descriptor of a process, or -1 when it is gone."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return -1

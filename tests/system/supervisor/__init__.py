@@ -1,0 +1,1 @@
+"""The supervisor's own tests: decisions in virtual time, then real processes."""

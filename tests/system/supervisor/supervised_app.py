@@ -1,0 +1,114 @@
+"""The application that the supervisor's tests run: jobs that wait for a file, or die."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from atleastonce.system.jobs.application import Application
+from atleastonce.system.jobs.context import JobContext
+from atleastonce.system.jobs.events import AttemptStarting
+
+
+def make_app() -> Application:
+    """Make the application; its log is the file that `SUPERVISED_LOG` names."""
+    app = Application()
+
+    @app.job()
+    def quick(context: JobContext, payload: dict[str, Any]) -> None:
+        note("done", os.getpid())
+
+    @app.job()
+    def until_file(context: JobContext, payload: dict[str, Any]) -> None:
+        while not Path(payload["file"]).exists():
+            rest(0.005)
+        note("done", os.getpid())
+
+    @app.job()
+    def nap(context: JobContext, payload: dict[str, Any]) -> None:
+        rest(payload["ms"] / 1000)
+        note("done", context.job_id)
+
+    @app.job()
+    def crash(context: JobContext, payload: dict[str, Any]) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    @app.job(timeout_s=0.15)
+    def overrun(context: JobContext, payload: dict[str, Any]) -> None:
+        rest(30)
+
+    @app.job()
+    def leave_children(context: JobContext, payload: dict[str, Any]) -> None:
+        for detached in (False, True):
+            read, write = os.pipe()
+            if os.fork() == 0:
+                if detached:
+                    os.setsid()
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                note("detached" if detached else "child", os.getpid())
+                os.close(write)
+                while True:
+                    rest(1)
+            os.close(write)
+            os.read(read, 1)
+            os.close(read)
+        note("done", os.getpid())
+
+    app.listen(AttemptStarting, lambda e: note("started", e.job_id, e.attempt, os.getpid()))
+    return app
+
+
+def rest(seconds: float) -> None:
+    """Let time pass; a signal's handler may end it by raising."""
+    select.select([], [], [], seconds)
+
+
+def note(*words: object) -> None:
+    """Append one line to the log, at once."""
+    line = " ".join(str(word) for word in (time.monotonic_ns(), *words)) + "\n"
+    fd = os.open(os.environ["SUPERVISED_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.write(fd, line.encode())
+    os.close(fd)
+
+
+def make_slow_app() -> Application:
+    """A factory of an application with a job that may take longer than its lease."""
+    app = make_app()
+    app.job("slow", timeout_s=60)(lambda context, payload: None)
+    return app
+
+
+def leave_a_thread() -> Application:
+    """A factory that leaves a thread running."""
+    import threading
+
+    threading.Thread(target=rest, args=(60,), daemon=True).start()
+    return Application()
+
+
+def leave_a_socket() -> Application:
+    """A factory that leaves a connection open."""
+    import socket
+
+    app = Application()
+    app.connection_to_broker = socket.socket()  # type: ignore[attr-defined]
+    return app
+
+
+def fail_to_load() -> Application:
+    """A factory that raises."""
+    raise RuntimeError("no such database")
+
+
+not_an_application = 7
+
+
+def load_for_ever() -> Application:
+    """A factory that never returns."""
+    note("loading", os.getpid())
+    while True:
+        rest(1)

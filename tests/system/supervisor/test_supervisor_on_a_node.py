@@ -1,0 +1,159 @@
+"""The supervisor on a real broker node: hand-back and graceful stop, end to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from atleastonce.system.client import AsyncClient, Depth, Endpoint
+
+from .supervised import Supervised, wait_for
+
+pytestmark = pytest.mark.cluster
+PARTITION = "p-0003"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_healthy(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1) as answer:
+            return bool(json.load(answer)["status"] == "healthy")
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
+
+
+@pytest.fixture
+def node_port(tmp_path: Path) -> Iterator[int]:
+    """The client port of a cluster of one real node."""
+    port, peer = free_port(), free_port()
+    (tmp_path / "token").write_text("a secret of this test alone")
+    config = {
+        "node": "n1",
+        "data_dir": str(tmp_path / "n1"),
+        "client": ["127.0.0.1", port],
+        "peers": {"n1": ["127.0.0.1", peer]},
+        "token_file": str(tmp_path / "token"),
+        "die_with_parent": True,
+        "parent_pid": os.getpid(),
+    }
+    path = tmp_path / "n1.json"
+    path.write_text(json.dumps(config))
+    with open(tmp_path / "n1.log", "wb") as log:
+        node = subprocess.Popen(
+            [sys.executable, "-m", "atleastonce.system.node", str(path)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        wait_for(lambda: is_healthy(port), "a healthy node")
+        yield port
+    finally:
+        node.kill()
+        node.wait(15)
+
+
+@pytest.fixture
+def on_node(tmp_path: Path, node_port: int) -> Iterator[Supervised]:
+    """A supervisor that is not started yet, on the real node."""
+    made = Supervised(tmp_path, node_port)
+    made.config["worker"].update(ack_async=True, pop_ahead=True, partitions=16)
+    yield made
+    made.end()
+
+
+def push(port: int, job: str, names: str, file: Path) -> None:
+    items = [
+        {
+            "queue": "jobs",
+            "partition": PARTITION,
+            "transactionId": name,
+            "payload": {
+                "_job": {
+                    "job": job,
+                    "id": name,
+                    "partition": PARTITION,
+                    "data": {"file": str(file)},
+                }
+            },
+        }
+        for name in names
+    ]
+
+    async def go() -> None:
+        client = AsyncClient([Endpoint("127.0.0.1", port)])
+        answer = await client.push(items)
+        assert all(result.status == "queued" for result in answer.value)
+        await client.aclose()
+
+    trio.run(go)
+
+
+def depth(port: int) -> Depth:
+    async def go() -> Depth:
+        client = AsyncClient([Endpoint("127.0.0.1", port)])
+        answer = await client.depth("jobs", "jobs")
+        await client.aclose()
+        return answer.value
+
+    return trio.run(go)
+
+
+def test_a_killed_workers_unstarted_jobs_run_again_as_first_attempts_within_a_second(
+    on_node: Supervised, node_port: int
+) -> None:
+    gate = on_node.root / "gate"
+    push(node_port, "until_file", "abcd", gate)
+    on_node.start()
+    wait_for(lambda: "a" in on_node.running(), f"job a\n{on_node.log()}")
+    pid = on_node.running()["a"]
+    os.kill(pid, signal.SIGSTOP)
+    gate.touch()
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: len(on_node.notes("done")) >= 4, f"the jobs\n{on_node.log()}")
+    (death,) = on_node.lines("deaths.jsonl")
+    (line,) = on_node.lines("handbacks.jsonl")
+    assert (line["result"], line["unstarted"], line["ran"]) == ("sent", ["b", "c", "d"], ["a"])
+    starts = [(note[2], note[3]) for note in on_node.notes("started")]
+    assert starts == [("a", "1"), ("a", "2"), ("b", "1"), ("c", "1"), ("d", "1")]
+    last_us = int(on_node.notes("started")[-1][0]) - death["t_ns"]
+    assert last_us < 1_000_000_000
+    assert on_node.stop() == 0
+    assert depth(node_port).pending == 0
+
+
+def test_jobs_handed_back_by_a_graceful_stop_run_as_first_attempts_later(
+    on_node: Supervised, node_port: int
+) -> None:
+    gate = on_node.root / "gate"
+    push(node_port, "until_file", "abcd", gate)
+    on_node.start()
+    wait_for(lambda: "a" in on_node.running(), f"job a\n{on_node.log()}")
+    assert on_node.process is not None
+    on_node.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: on_node.status()["state"] == "terminating", "the stop")
+    gate.touch()
+    assert on_node.process.wait(15) == 0
+    assert depth(node_port).ready == 3
+    on_node.start()
+    wait_for(lambda: len(on_node.notes("done")) == 4, "the rest")
+    starts = [(note[2], note[3]) for note in on_node.notes("started")]
+    assert starts == [("a", "1"), ("b", "1"), ("c", "1"), ("d", "1")]
+    assert on_node.stop() == 0
