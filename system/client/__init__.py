@@ -1,1 +1,53 @@
-"""The one public way to speak to a broker."""
+"""The one public way to speak to a broker.
+
+`SyncClient` is for processes without an event loop, `AsyncClient` for trio. Both take the calls of
+`calls` and repeat a call under the ids it was born with until its deadline.
+"""
+
+from .asynchronous import AsyncClient
+from .blocking import Interrupted, Pending, SyncClient
+from .calls import Call
+from .errors import BrokerError
+from .records import (
+    AckResult,
+    Answer,
+    DeadLetter,
+    DeadLetters,
+    Depth,
+    Endpoint,
+    ExtendResult,
+    Health,
+    Message,
+    PartitionDepth,
+    Popped,
+    PushResult,
+    RaftHealth,
+    TimerResult,
+    TransactionResult,
+)
+from .retry import ClientOptions
+
+__all__ = [
+    "AckResult",
+    "Answer",
+    "AsyncClient",
+    "BrokerError",
+    "Call",
+    "ClientOptions",
+    "DeadLetter",
+    "DeadLetters",
+    "Depth",
+    "Endpoint",
+    "ExtendResult",
+    "Health",
+    "Interrupted",
+    "Message",
+    "PartitionDepth",
+    "Pending",
+    "Popped",
+    "PushResult",
+    "RaftHealth",
+    "SyncClient",
+    "TimerResult",
+    "TransactionResult",
+]

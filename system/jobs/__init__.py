@@ -1,1 +1,50 @@
 """The job driver that an application uses: jobs, dispatch, attempts, failed-job store."""
+
+from .application import Application, Job, JobSpec
+from .context import JobContext
+from .dispatch import Dispatch, Dispatcher, DispatchResult, SyncDispatcher, prepare_dispatch
+from .events import (
+    AttemptAcked,
+    AttemptEnded,
+    AttemptStarting,
+    BatchReceived,
+    Cause,
+    JobGaveUp,
+    Outcome,
+)
+from .failed import FailedJob, FailedStore
+from .payload import NotAJobError, decode_job, payload_digest
+from .requeue import forget_failed, list_failed, retry_failed
+from .settings import ConnectionSettings, SettingError, WorkerSettings
+from .worker import run_worker
+
+__all__ = [
+    "Application",
+    "AttemptAcked",
+    "AttemptEnded",
+    "AttemptStarting",
+    "BatchReceived",
+    "Cause",
+    "ConnectionSettings",
+    "Dispatch",
+    "DispatchResult",
+    "Dispatcher",
+    "FailedJob",
+    "FailedStore",
+    "Job",
+    "JobContext",
+    "JobGaveUp",
+    "JobSpec",
+    "NotAJobError",
+    "Outcome",
+    "SettingError",
+    "SyncDispatcher",
+    "WorkerSettings",
+    "decode_job",
+    "forget_failed",
+    "list_failed",
+    "payload_digest",
+    "prepare_dispatch",
+    "retry_failed",
+    "run_worker",
+]

@@ -1,0 +1,115 @@
+"""One pickup of a job: refuse it, or run its handler and settle how it ended."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import msgspec
+
+from .application import JobSpec
+from .batch import Batch, Stage
+from .context import JobContext, JobFailed, JobReleased, clean_text, error_text
+from .events import AttemptEnded, AttemptStarting, Cause, Outcome
+from .session import RunningAttempt, WorkerSession
+from .settlement import ack_completed, give_up, requeue
+
+
+def pick_up(session: WorkerSession, batch: Batch, index: int) -> None:
+    """Take the next job of a batch.
+
+    Raises:
+        LeaseChannelBrokenError: The master is gone.
+    """
+    delivery = batch.deliveries[index]
+    if delivery.problem is not None:
+        error = clean_text(delivery.problem)
+        give_up(session, batch, index, Cause.NOT_A_JOB, error, run=None)
+        return
+    assert delivery.body is not None, "a delivery without a problem and without a job"
+    assert delivery.spec is not None, "a delivery without a problem and without a handler"
+    payload = msgspec.json.decode(delivery.body.data)
+    tries = delivery.tries(session.settings)
+    if 0 < tries < delivery.attempt:
+        error = f"MaxAttemptsExceeded: picked up as attempt {delivery.attempt} of {tries}"
+        give_up(session, batch, index, Cause.MAX_ATTEMPTS, error, run=None, payload=payload)
+        return
+    attempt = RunningAttempt(batch, index, os.urandom(8).hex(), payload, tries)
+    _run(session, attempt, delivery.spec)
+
+
+def _run(session: WorkerSession, attempt: RunningAttempt, spec: JobSpec) -> None:
+    batch, index, run = attempt.batch, attempt.index, attempt.run
+    delivery = batch.deliveries[index]
+    context = JobContext(
+        delivery.job_id,
+        delivery.job_name,
+        delivery.attempt,
+        attempt.tries,
+        run,
+        batch.lease,
+        session.settings.queue,
+        delivery.message.partition,
+    )
+    timeout_s = delivery.timeout_s(session.settings)
+    started_ns = time.monotonic_ns()
+    batch.start(index, started_ns)
+    session.record(batch)
+    session.app.notify(
+        AttemptStarting(
+            context.job_id, context.name, context.attempt, run, batch.lease, attempt.payload
+        )
+    )
+    outcome, error, delay_s = _call(session, attempt, spec, context, timeout_s)
+    if session.is_foreign():
+        # A process that the handler forked must not settle its parent's job.
+        os._exit(0)
+    session.last_job_s = (time.monotonic_ns() - started_ns) / 1e9
+    session.handled += 1
+    session.app.notify(
+        AttemptEnded(
+            context.job_id, context.name, context.attempt, run, batch.lease, outcome, error
+        )
+    )
+    if outcome is Outcome.COMPLETED:
+        ack_completed(session, batch, index, run)
+    elif outcome is Outcome.RELEASED:
+        requeue(session, batch, index, run, delay_s)
+    elif outcome is Outcome.THREW and not is_last_attempt(delivery.attempt, attempt.tries):
+        requeue(session, batch, index, run, delivery.pause_s(session.settings))
+    else:
+        cause = Cause.FAILED if outcome is Outcome.FAILED else Cause.EXCEPTION
+        text = error or outcome.value
+        give_up(session, batch, index, cause, text, run=run, payload=attempt.payload)
+    assert batch.stages[index] is not Stage.RUNNING, f"job {delivery.job_id} was not settled"
+
+
+def _call(
+    session: WorkerSession,
+    attempt: RunningAttempt,
+    spec: JobSpec,
+    context: JobContext,
+    timeout_s: float,
+) -> tuple[Outcome, str | None, float]:
+    """Call the handler. Returns outcome, error and, for a release, its delay in seconds."""
+    try:
+        # The alarm ends the attempt only between these two assignments.
+        session.attempt = attempt
+        session.signals.arm(timeout_s)
+        spec.run(context, attempt.payload)
+    except JobReleased as released:
+        return Outcome.RELEASED, None, released.delay_s
+    except JobFailed as failed:
+        return Outcome.FAILED, clean_text(failed.error), 0.0
+    except Exception as error:
+        return Outcome.THREW, error_text(error), 0.0
+    else:
+        return Outcome.COMPLETED, None, 0.0
+    finally:
+        session.attempt = None
+        session.signals.disarm()
+
+
+def is_last_attempt(attempt: int, tries: int) -> bool:
+    """Whether no try is left after this attempt; 0 tries are unlimited."""
+    return 0 < tries <= attempt

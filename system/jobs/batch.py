@@ -1,0 +1,178 @@
+"""What a claimed batch owes the broker at any moment. Pure: no I/O, no clock.
+
+Every delivery is unstarted, running, acking (completed, its ack not confirmed), settling (released,
+retried or dead-lettered, not confirmed) or closed. Because an ack completes everything before it in
+its partition, what is owed is decided per partition of the lease:
+
+- while something is settling there, nothing is owed: repeating it beside its own request could
+  store a job twice or lose it;
+- an unstarted job owes an ack and a copy with its number unchanged;
+- a running job owes an ack and a copy with its run counted, but only if unstarted jobs wait behind
+  it; alone it returns by its lease;
+- a completed job whose ack is not confirmed owes that ack, on the same condition.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+import msgspec
+
+from .delivery import Delivery
+from .journal import Code, Plan, PlanEntry
+
+_NULL = msgspec.Raw(b"null")
+
+
+class Stage(Enum):
+    """Where a delivery stands."""
+
+    UNSTARTED = auto()
+    RUNNING = auto()
+    ACKING = auto()
+    SETTLING = auto()
+    CLOSED = auto()
+
+
+class Batch:
+    """Deliveries under one lease, in order, with what each of them owes."""
+
+    def __init__(
+        self, lease: str, lease_s: float, requested_ns: int, deliveries: tuple[Delivery, ...]
+    ) -> None:
+        """Start with every delivery unstarted.
+
+        Args:
+            lease: Lease id that all share.
+            lease_s: How long it was granted, seconds.
+            requested_ns: CLOCK_MONOTONIC when the pop was requested.
+            deliveries: In order of delivery; of one partition in order of offset.
+        """
+        self.lease = lease
+        self.lease_s = lease_s
+        self.requested_ns = requested_ns
+        self.deliveries = deliveries
+        self.stages = [Stage.UNSTARTED] * len(deliveries)
+        self.codes = [Code.NOTHING] * len(deliveries)
+        self.running: int | None = None
+        self.since_ns = 0
+        self._open = len(deliveries)
+        self._groups: dict[str, list[int]] = {}
+        for index, delivery in enumerate(deliveries):
+            self._groups.setdefault(delivery.message.partition_id, []).append(index)
+        for group in self._groups.values():
+            self._recode(group)
+
+    def plan(self, queue: str, consumer_group: str) -> Plan:
+        """How each delivery would be handed back."""
+        return Plan(
+            lease=self.lease,
+            lease_s=self.lease_s,
+            requested_ns=self.requested_ns,
+            queue=queue,
+            consumer_group=consumer_group,
+            entries=tuple(self.plan_entry(index) for index in range(len(self.deliveries))),
+        )
+
+    def plan_entry(self, index: int) -> PlanEntry:
+        """How one delivery would be handed back; the same every time it is asked."""
+        delivery = self.deliveries[index]
+        message = delivery.message
+        return PlanEntry(
+            txn=message.transaction_id,
+            partition_id=message.partition_id,
+            partition=message.partition,
+            copy_txn=delivery.copy_txn(self.lease),
+            attempt=delivery.attempt,
+            body=delivery.body,
+            raw=_NULL if delivery.body is not None else message.data,
+        )
+
+    def next_unstarted(self, after: int = -1) -> int | None:
+        """Index of the first unstarted delivery behind index `after`."""
+        for index in range(after + 1, len(self.stages)):
+            if self.stages[index] is Stage.UNSTARTED:
+                return index
+        return None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any delivery is not closed."""
+        return self._open > 0
+
+    def is_last_open(self, index: int) -> bool:
+        """Whether closing this delivery releases the whole lease."""
+        return self._open == (self.stages[index] is not Stage.CLOSED)
+
+    def siblings(self, index: int) -> tuple[int, ...]:
+        """Unstarted deliveries behind this one in its partition."""
+        group = self._group(index)
+        return tuple(i for i in group if i > index and self.stages[i] is Stage.UNSTARTED)
+
+    def start(self, index: int, now_ns: int) -> None:
+        """Its handler is called next."""
+        assert self.running is None, f"delivery {self.running} runs while {index} starts"
+        assert self.stages[index] is Stage.UNSTARTED, f"{self.stages[index]} delivery starts"
+        self.running = index
+        self.since_ns = now_ns
+        self._move(index, Stage.RUNNING)
+
+    def ack(self, index: int) -> None:
+        """It completed; its ack goes out next."""
+        assert self.stages[index] is Stage.RUNNING, f"{self.stages[index]} delivery is acked"
+        self._stop_running(index)
+        self._move(index, Stage.ACKING)
+
+    def settle(self, index: int) -> None:
+        """Its release, retry or dead letter goes out next."""
+        assert self.stages[index] in (Stage.RUNNING, Stage.UNSTARTED), (
+            f"{self.stages[index]} settles"
+        )
+        self._stop_running(index)
+        self._move(index, Stage.SETTLING)
+
+    def close(self, index: int) -> None:
+        """The broker confirmed it, or it was dropped: it is no longer this worker's."""
+        if self.stages[index] is not Stage.CLOSED:
+            self._stop_running(index)
+            self._open -= 1
+            self._move(index, Stage.CLOSED)
+
+    def give_up_lease(self) -> None:
+        """The lease is lost: only what has run is still to be settled, for what it is worth."""
+        for index, stage in enumerate(self.stages):
+            if stage is not Stage.RUNNING:
+                self.close(index)
+
+    def _stop_running(self, index: int) -> None:
+        if self.running == index:
+            self.running = None
+            self.since_ns = 0
+
+    def _move(self, index: int, stage: Stage) -> None:
+        self.stages[index] = stage
+        self._recode(self._group(index))
+
+    def _group(self, index: int) -> list[int]:
+        return self._groups[self.deliveries[index].message.partition_id]
+
+    def _recode(self, group: list[int]) -> None:
+        stages, codes = self.stages, self.codes
+        if any(stages[index] is Stage.SETTLING for index in group):
+            for index in group:
+                codes[index] = Code.NOTHING
+            return
+        waits_behind = False
+        for index in reversed(group):
+            codes[index] = _code(stages[index], waits_behind)
+            waits_behind = waits_behind or stages[index] is Stage.UNSTARTED
+
+
+def _code(stage: Stage, waits_behind: bool) -> Code:
+    if stage is Stage.UNSTARTED:
+        return Code.UNSTARTED
+    if not waits_behind:
+        return Code.NOTHING
+    if stage is Stage.RUNNING:
+        return Code.RAN
+    return Code.ACK if stage is Stage.ACKING else Code.NOTHING

@@ -1,0 +1,198 @@
+"""How a worker leaves: what it holds is settled and handed back, uncharged, before it goes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import traceback
+from dataclasses import replace
+from typing import Final, NoReturn
+
+from ..client import BrokerError, Popped, SyncClient
+from ..client import calls as broker
+from .batch import Batch, Stage
+from .delivery import read_delivery
+from .events import AttemptEnded, Cause, Outcome
+from .exitmark import ExitMark, write_mark
+from .journal import Code, Debt, hand_back_operations
+from .log import log_event
+from .session import PendingPop, RunningAttempt, WorkerSession
+from .settlement import confirm_ack, give_up
+
+TIMEOUT_ENDING_S: Final = 20.0
+"""A worker that a timed-out job ends is gone after this, whatever its hook does."""
+
+
+def stop_gracefully(session: WorkerSession) -> None:
+    """Settle the ack that is out, read the batch asked for ahead, hand back what did not start.
+
+    Raises:
+        LeaseChannelBrokenError: The master is gone.
+    """
+    give_back = hand_back
+    if "retry-ack-on-graceful-stop" in session.bugs:
+        give_back = _release_by_retry
+    for batch in _withdraw(session):
+        give_back(session, batch)
+
+
+def end_by_timeout(session: WorkerSession, attempt: RunningAttempt) -> NoReturn:
+    """Called in the alarm's handler, in the middle of a job: settle, then die.
+
+    The running job is given up on its last attempt. Otherwise it waits for its lease, or, when
+    unstarted jobs wait behind it, is handed back before them with its run counted.
+    """
+    signal.signal(signal.SIGALRM, lambda _signal, _frame: _die(session))
+    session.signals.arm(TIMEOUT_ENDING_S)
+    try:
+        _settle_timeout(session, attempt)
+    except BaseException:
+        # The process ends here whatever happened; the line says what did.
+        log_event("timeout ended badly", level="error", error=traceback.format_exc())
+    finally:
+        _die(session)
+
+
+def hand_back(session: WorkerSession, batch: Batch) -> bool:
+    """Return a batch's jobs in one transaction fenced by its lease; nothing is charged.
+
+    Returns:
+        Whether the broker did so; if not, they return when the lease expires.
+
+    Raises:
+        LeaseChannelBrokenError: The master is gone.
+    """
+    session.forget(batch)
+    plan = batch.plan(session.settings.queue, session.settings.consumer_group)
+    body = hand_back_operations(Debt(plan, tuple(batch.codes)))
+    if body is None:
+        return True
+    try:
+        pending = session.acks.send(
+            broker.transaction(body), deadline_s=session.settings.settle_timeout_s
+        )
+        result = session.acks.receive(pending).value
+    except BrokerError as error:
+        log_event("hand-back failed", lease=batch.lease, error=str(error))
+        return False
+    if not result.success:
+        log_event("hand-back refused", lease=batch.lease, error=result.error or result.reason)
+    return result.success
+
+
+def _withdraw(session: WorkerSession) -> list[Batch]:
+    """Take the journal back, read what is in flight; returns the batches that are held."""
+    session.channel.shutdown()
+    session.journal.withdraw()
+    # Without a batch of its own, the session writes nothing into the journal any more.
+    current, session.batch = session.batch, None
+    _read_last_ack(session)
+    batches = [] if current is None else [current]
+    batches += _read_last_pop(session)
+    session.journal.set_popping(False)
+    return batches
+
+
+def _read_last_ack(session: WorkerSession) -> None:
+    waiting = session.pending_ack
+    if waiting is None:
+        return
+    session.pending_ack = None
+    pending = waiting.pending or session.acks.send(waiting.call)
+    session.acks.shorten(pending, session.settings.settle_timeout_s)
+    try:
+        results = session.acks.receive(pending).value
+    except BrokerError as error:
+        log_event("ack unanswered at the end", lease=waiting.batch.lease, error=str(error))
+        return
+    confirm_ack(session, waiting, results)
+
+
+def _read_last_pop(session: WorkerSession) -> list[Batch]:
+    waiting = session.pending_pop
+    if waiting is None:
+        return []
+    session.pending_pop = None
+    popped = _finish_pop(session, waiting)
+    if popped is None or not popped.messages:
+        return []
+    deliveries = tuple(read_delivery(session.app, message) for message in popped.messages)
+    lease_s = session.settings.lease_s
+    return [Batch(popped.lease_id, lease_s, waiting.requested_ns, deliveries)]
+
+
+def _finish_pop(session: WorkerSession, waiting: PendingPop) -> Popped | None:
+    timeout_s = session.settings.settle_timeout_s
+    if waiting.pending.call.wait_s > 0:
+        return session.pops.abandon(waiting.pending, timeout_s)
+    session.pops.shorten(waiting.pending, timeout_s)
+    try:
+        return session.pops.receive(waiting.pending, again=False).value
+    except BrokerError as error:
+        log_event("pop unanswered at the end", error=str(error))
+        return None
+
+
+def _release_by_retry(session: WorkerSession, batch: Batch) -> bool:
+    acknowledgments = [
+        {
+            "transactionId": delivery.message.transaction_id,
+            "partitionId": delivery.message.partition_id,
+            "status": "completed" if code is Code.ACK else "retry",
+            "leaseId": batch.lease,
+        }
+        for delivery, code in zip(batch.deliveries, batch.codes, strict=True)
+        if code is not Code.NOTHING
+    ]
+    if not acknowledgments:
+        return True
+    call = broker.ack_batch(acknowledgments, group=session.settings.consumer_group)
+    try:
+        pending = session.acks.send(call, deadline_s=session.settings.settle_timeout_s)
+        results = session.acks.receive(pending).value
+    except BrokerError:
+        return False
+    return all(result.success for result in results)
+
+
+def _settle_timeout(session: WorkerSession, attempt: RunningAttempt) -> None:
+    batch, index = attempt.batch, attempt.index
+    delivery = batch.deliveries[index]
+    limit_s = delivery.timeout_s(session.settings)
+    error = f"TimeoutExceeded: attempt {delivery.attempt} ran longer than {limit_s:g} s"
+    session.app.notify(
+        AttemptEnded(
+            delivery.job_id,
+            delivery.job_name,
+            delivery.attempt,
+            attempt.run,
+            batch.lease,
+            Outcome.TIMED_OUT,
+            error,
+        )
+    )
+    batches = _withdraw(session)
+    # Whatever the handler was doing, this connection was not part of it.
+    options = replace(session.acks.options, deadline_s=session.settings.settle_timeout_s * 4)
+    session.acks = SyncClient(session.settings.client_endpoints(), options)
+    is_last = 0 < attempt.tries <= delivery.attempt
+    if is_last and batch.stages[index] is Stage.RUNNING:
+        give_up(
+            session,
+            batch,
+            index,
+            Cause.TIMEOUT,
+            error,
+            run=attempt.run,
+            payload=attempt.payload,
+        )
+    for held in batches:
+        hand_back(session, held)
+
+
+def _die(session: WorkerSession) -> NoReturn:
+    try:
+        write_mark(session.settings.state_dir, session.pid, ExitMark.TIMEOUT)
+    finally:
+        os.kill(session.pid, signal.SIGKILL)
+    raise AssertionError("still alive after SIGKILL")

@@ -1,0 +1,106 @@
+"""What a worker tells its application, in the worker's process, synchronously.
+
+A listener that raises ends the worker: what cannot be recorded must not go on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """How an attempt ended."""
+
+    COMPLETED = "completed"
+    THREW = "threw"
+    RELEASED = "released"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+
+
+class Cause(StrEnum):
+    """Why a job was given up."""
+
+    EXCEPTION = "exception"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    MAX_ATTEMPTS = "max_attempts"
+    NOT_A_JOB = "not_a_job"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReceived:
+    """A batch was claimed; `jobs` are `(job id, attempt number, lease)` in order of delivery."""
+
+    jobs: tuple[tuple[str, int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarting:
+    """The handler is called next.
+
+    Attributes:
+        job_id: The job.
+        name: Name it is registered under.
+        attempt: Attempt number, from 1.
+        run: Unique id of this run.
+        lease: Lease it runs under.
+        payload: What the handler is called with.
+    """
+
+    job_id: str
+    name: str
+    attempt: int
+    run: str
+    lease: str
+    payload: object
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """The handler has done its last act; nothing was said to the broker yet."""
+
+    job_id: str
+    name: str
+    attempt: int
+    run: str
+    lease: str
+    outcome: Outcome
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptAcked:
+    """The broker confirmed the end of a run: its ack, its release or its dead letter."""
+
+    job_id: str
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobGaveUp:
+    """A job was given up: its dead letter is filed, hook and failed-job row follow.
+
+    Attributes:
+        job_id: The job, or the transaction id of a message that is not one.
+        cause: Why.
+        attempt: Attempt number of the last pickup.
+        attempts: Attempts used up: `attempt`, or one less when the pickup did not run.
+        ran: Whether the last pickup ran the handler.
+        error: What the dead letter says.
+        digest: SHA-256 of the job's data, hex.
+        lease: Lease of the last pickup.
+    """
+
+    job_id: str
+    cause: Cause
+    attempt: int
+    attempts: int
+    ran: bool
+    error: str
+    digest: str
+    lease: str
+
+
+Event = BatchReceived | AttemptStarting | AttemptEnded | AttemptAcked | JobGaveUp

@@ -1,0 +1,112 @@
+"""Jobs as messages: the `_job` object in a message's payload, its copies and its digest."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+JOB_KEY: Final = "_job"
+
+
+class JobBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A job as it travels.
+
+    Attributes:
+        job: Name that the application registered it under.
+        id: The job's id, a UUID unless the dispatcher chose another.
+        attempts: Attempts that earlier messages of this job have used up.
+        partition: Partition that it is pushed to, and every copy of it.
+        tries: Tries of this job; None asks the job's registration.
+        timeout_s: Timeout of this job; None asks the job's registration.
+        backoff_s: Back-off of this job; None asks the job's registration.
+        data: What the handler is called with, as JSON.
+    """
+
+    job: str
+    id: str
+    data: msgspec.Raw
+    attempts: int = 0
+    partition: str | None = None
+    tries: int | None = None
+    timeout_s: float | None = None
+    backoff_s: tuple[float, ...] | None = None
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """A message's payload: the job and nothing else that the driver reads."""
+
+    body: JobBody = msgspec.field(name=JOB_KEY)
+
+
+class NotAJobError(ValueError):
+    """A payload that carries no job; the message says what is wrong with it."""
+
+
+_ENCODER = msgspec.json.Encoder()
+_SORTED_ENCODER = msgspec.json.Encoder(order="deterministic")
+_ENVELOPE_DECODER = msgspec.json.Decoder(Envelope)
+
+
+def decode_job(payload: bytes | msgspec.Raw) -> JobBody:
+    """Read the job out of a message's payload.
+
+    Raises:
+        NotAJobError: There is none, or it is malformed.
+    """
+    try:
+        return _ENVELOPE_DECODER.decode(payload).body
+    except msgspec.DecodeError as error:
+        raise NotAJobError(f"not a job: {error}") from error
+    except UnicodeDecodeError as error:
+        raise NotAJobError(f"not a job: {error}") from error
+
+
+def copy_payload(body: JobBody, attempts: int) -> Envelope:
+    """The payload of a copy of a job; encodes as JSON by msgspec."""
+    assert attempts >= 0, f"attempts {attempts} of job {body.id}"
+    return Envelope(msgspec.structs.replace(body, attempts=attempts))
+
+
+def encode_payload(envelope: Envelope) -> bytes:
+    """The payload as JSON."""
+    return _ENCODER.encode(envelope)
+
+
+def encode_data(data: object) -> msgspec.Raw:
+    """What a handler is to be called with, as JSON with sorted keys.
+
+    Raises:
+        TypeError: It holds something that JSON cannot.
+    """
+    return msgspec.Raw(_SORTED_ENCODER.encode(data))
+
+
+def payload_digest(data: object) -> str:
+    """SHA-256, hex, of a job's data, whatever the order of its keys.
+
+    Args:
+        data: The data itself, or its JSON as `msgspec.Raw`.
+    """
+    if isinstance(data, msgspec.Raw):
+        data = msgspec.json.decode(data)
+    return hashlib.sha256(_SORTED_ENCODER.encode(data)).hexdigest()
+
+
+def partition_of(job_id: str, partitions: int) -> str:
+    """The stripe of a job without its own ordering key."""
+    number = int.from_bytes(hashlib.sha256(job_id.encode()).digest()[:8], "big") % partitions
+    return f"p-{number:04d}"
+
+
+def copy_txn(job_id: str, origin_txn: str, reason: str) -> str:
+    """Transaction id of a copy: the same for the same message and reason, so that repeats fold.
+
+    Args:
+        job_id: The job.
+        origin_txn: Transaction id of the message that is copied.
+        reason: What tells this copy from others of the message, such as `retry:2` or a lease id.
+    """
+    mark = hashlib.sha256(f"{origin_txn}\n{reason}".encode()).hexdigest()[:16]
+    return f"{job_id}.{mark}"

@@ -1,0 +1,132 @@
+"""Claiming batches: an idle pop that waits at the broker, and one ahead of time."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from ..client import BrokerError, Call, Interrupted, Popped
+from ..client import calls as broker
+from .batch import Batch
+from .delivery import read_delivery
+from .ending import hand_back
+from .events import BatchReceived
+from .session import LEASE_SHARE, PendingPop, WorkerSession
+from .settings import POP_PARTITIONS_MAX
+from .settlement import settle_ack
+
+AGE_SHARE_MAX: Final = 0.5
+"""Share of its lease after which a batch is handed back instead of run."""
+
+AHEAD_SHARE_MAX: Final = 1 / 3
+"""A job that took this share of the lease or more is not run beside a batch that waits."""
+
+
+def next_batch(session: WorkerSession) -> Batch | None:
+    """Read the batch that was asked for ahead, or ask for one and wait.
+
+    Returns:
+        A planned batch; None when there was nothing, or the worker was asked to stop.
+
+    Raises:
+        BrokerError: No node answered.
+        LeaseChannelBrokenError: The master is gone.
+    """
+    if session.pending_pop is None:
+        settle_ack(session)
+        if session.signals.stopping:
+            return None
+        settings = session.settings
+        send_pop(session, min(settings.block_for_s, settings.lease_s * LEASE_SHARE))
+    return read_pop(session)
+
+
+def pop_ahead(session: WorkerSession, batch: Batch, index: int) -> None:
+    """Ask for the next batch if this job is the last of a full one and jobs are quick."""
+    settings = session.settings
+    if not settings.pop_ahead or session.pending_pop is not None or session.signals.stopping:
+        return
+    if len(batch.deliveries) < settings.prefetch or batch.next_unstarted(index) is not None:
+        return
+    if session.last_job_s >= settings.lease_s * AHEAD_SHARE_MAX:
+        return
+    # An ack that is out goes by another connection and another lease: nothing waits for it here.
+    send_pop(session, 0.0)
+
+
+def send_pop(session: WorkerSession, wait_s: float) -> None:
+    """Put a pop on the wire."""
+    session.journal.set_popping(True)
+    requested_ns = time.monotonic_ns()
+    pending = session.pops.send(_pop_call(session, wait_s))
+    session.pending_pop = PendingPop(pending, requested_ns)
+
+
+def read_pop(session: WorkerSession) -> Batch | None:
+    """Read the answer of a pop and plan its batch.
+
+    Raises:
+        BrokerError: No node answered.
+        LeaseChannelBrokenError: The master is gone.
+    """
+    waiting = session.pending_pop
+    assert waiting is not None, "no pop is out"
+    popped: Popped | None = None
+    while popped is None:
+        if session.signals.stopping:
+            return None
+        try:
+            popped = session.pops.receive(waiting.pending, interruptible=True).value
+        except Interrupted:
+            session.signals.drain()
+        except BrokerError as error:
+            session.pending_pop = None
+            # A pop of unknown fate may have claimed: a death soon after would charge that claim.
+            if error.definite:
+                session.journal.set_popping(False)
+            raise
+    session.pending_pop = None
+    if not popped.messages:
+        session.journal.set_popping(False)
+        return None
+    batch = make_batch(session, popped, waiting.requested_ns)
+    age_s = (time.monotonic_ns() - batch.requested_ns) / 1e9
+    if age_s > batch.lease_s * AGE_SHARE_MAX:
+        hand_back(session, batch)
+        session.journal.set_popping(False)
+        return None
+    begin_batch(session, batch)
+    return batch
+
+
+def make_batch(session: WorkerSession, popped: Popped, requested_ns: int) -> Batch:
+    """Read what was delivered."""
+    deliveries = tuple(read_delivery(session.app, message) for message in popped.messages)
+    return Batch(popped.lease_id, session.settings.lease_s, requested_ns, deliveries)
+
+
+def begin_batch(session: WorkerSession, batch: Batch) -> None:
+    """Have its lease renewed, plan its hand-back, tell the listeners.
+
+    Raises:
+        LeaseChannelBrokenError: The master is gone.
+    """
+    session.hold(batch)
+    plan = batch.plan(session.settings.queue, session.settings.consumer_group)
+    session.batch = batch
+    session.journal.begin(plan, batch.codes)
+    session.app.notify(
+        BatchReceived(tuple((d.job_id, d.attempt, batch.lease) for d in batch.deliveries))
+    )
+
+
+def _pop_call(session: WorkerSession, wait_s: float) -> Call[Popped]:
+    settings = session.settings
+    return broker.pop(
+        settings.queue,
+        group=settings.consumer_group,
+        batch=settings.prefetch,
+        partitions=min(settings.partitions, POP_PARTITIONS_MAX),
+        lease_s=settings.lease_s,
+        wait_s=wait_s,
+    )

@@ -1,0 +1,232 @@
+"""What a worker tells the broker about a delivery: done, again, or never again.
+
+Every function leaves the journal right before and after its request, and gives the lease up when
+the broker refuses or its answer stays unknown.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..client import AckResult, BrokerError, Call
+from ..client import calls as broker
+from .batch import Batch, Stage
+from .context import error_text
+from .delivery import Delivery
+from .events import AttemptAcked, Cause, JobGaveUp
+from .failed import FailedJob
+from .journal import ack_operation, copy_operation
+from .log import log_event
+from .payload import copy_payload, encode_payload
+from .session import PendingAck, WorkerSession
+
+ANSWER_LOST_REASON = "duplicate"
+"""Of a rolled back transaction whose copy is there already: it was applied before."""
+
+
+def ack_completed(session: WorkerSession, batch: Batch, index: int, run: str) -> None:
+    """Ack a completed job; with `ack_async` its answer is read later."""
+    settle_ack(session)
+    call = _ack_call(session, batch, index, "completed")
+    batch.ack(index)
+    session.record(batch)
+    if batch.is_last_open(index):
+        session.forget(batch)
+    if not session.settings.ack_async:
+        session.pending_ack = PendingAck(batch, index, run, call, session.acks.send(call))
+        settle_ack(session)
+    elif "async-ack-unwritten" in session.bugs:
+        session.pending_ack = PendingAck(batch, index, run, call, None)
+    else:
+        session.pending_ack = PendingAck(batch, index, run, call, session.acks.send(call))
+
+
+def settle_ack(session: WorkerSession) -> None:
+    """Read the answer of an ack that is out, if one is."""
+    waiting = session.pending_ack
+    if waiting is None:
+        return
+    pending = waiting.pending or session.acks.send(waiting.call)
+    session.pending_ack = None
+    try:
+        results = session.receive(session.acks, pending).value
+    except BrokerError:
+        session.abandon(waiting.batch)
+        return
+    confirm_ack(session, waiting, results)
+
+
+def confirm_ack(
+    session: WorkerSession, waiting: PendingAck, results: tuple[AckResult, ...]
+) -> None:
+    """Take the answer of an ack."""
+    if not _succeeded(results):
+        session.abandon(waiting.batch)
+        return
+    waiting.batch.close(waiting.index)
+    session.record(waiting.batch)
+    session.app.notify(AttemptAcked(waiting.batch.deliveries[waiting.index].job_id, waiting.run))
+
+
+def requeue(session: WorkerSession, batch: Batch, index: int, run: str, delay_s: float) -> bool:
+    """Have a job that ran come back after a delay: ack and copy, or timer, in one transaction.
+
+    The copy's id depends on message and attempt alone, so a repeat of the transaction is folded.
+
+    Returns:
+        Whether the broker did so.
+    """
+    settle_ack(session)
+    _settle(session, batch, index, ())
+    delivery = batch.deliveries[index]
+    assert delivery.body is not None, f"requeue of {delivery.job_id}, which is not a job"
+    txn = delivery.copy_txn(f"retry:{delivery.attempt}")
+    queue = session.settings.queue
+    entry = batch.plan_entry(index)
+    ack = ack_operation(entry, batch.lease, session.settings.consumer_group)
+    if delay_s > 0:
+        timer = broker.schedule_operation(
+            queue,
+            f"retry:{txn}",
+            delay_s=delay_s,
+            txn=txn,
+            partition=delivery.message.partition,
+            payload=encode_payload(copy_payload(delivery.body, delivery.attempt)),
+        )
+        body: dict[str, object] = {"operations": [ack], "timers": [timer]}
+    else:
+        body = {"operations": [ack, copy_operation(entry, queue, delivery.attempt, txn)]}
+    try:
+        result = session.ask(broker.transaction(body)).value
+    except BrokerError:
+        session.abandon(batch)
+        return False
+    if not result.success and result.reason != ANSWER_LOST_REASON:
+        session.abandon(batch)
+        return False
+    batch.close(index)
+    session.record(batch)
+    session.app.notify(AttemptAcked(delivery.job_id, run))
+    return True
+
+
+def give_up(
+    session: WorkerSession,
+    batch: Batch,
+    index: int,
+    cause: Cause,
+    error: str,
+    *,
+    run: str | None,
+    payload: object = None,
+) -> bool:
+    """Give a job up: dead letter with its error, then hook, then failed-job row.
+
+    The dead letter releases the partition, so the jobs behind it are dropped: they come back at
+    once, uncharged.
+
+    Args:
+        session: The worker.
+        batch: The job's batch.
+        index: The job.
+        cause: Why.
+        error: What the dead letter says.
+        run: The run that failed; None when the pickup did not run.
+        payload: What the hook is called with.
+
+    Returns:
+        Whether the broker filed the dead letter; if not, hook and row wait for its next pickup.
+    """
+    settle_ack(session)
+    if batch.stages[index] is Stage.CLOSED:
+        # That ack was refused: the lease is lost, and with it this job.
+        return False
+    siblings = batch.siblings(index)
+    _settle(session, batch, index, siblings)
+    try:
+        results = session.ask(_ack_call(session, batch, index, "dlq", error)).value
+    except BrokerError:
+        session.abandon(batch)
+        return False
+    if not _succeeded(results):
+        session.abandon(batch)
+        return False
+    for sibling in (index, *siblings):
+        batch.close(sibling)
+    session.record(batch)
+    delivery = batch.deliveries[index]
+    if run is not None:
+        session.app.notify(AttemptAcked(delivery.job_id, run))
+    report_give_up(session, batch, delivery, cause, error, ran=run is not None, payload=payload)
+    return True
+
+
+def report_give_up(
+    session: WorkerSession,
+    batch: Batch,
+    delivery: Delivery,
+    cause: Cause,
+    error: str,
+    *,
+    ran: bool,
+    payload: object,
+) -> None:
+    """Tell the listeners, call the hook, store the row; the dead letter is filed."""
+    attempts = delivery.attempt if ran else delivery.attempt - 1
+    digest = delivery.digest
+    session.app.notify(
+        JobGaveUp(
+            delivery.job_id, cause, delivery.attempt, attempts, ran, error, digest, batch.lease
+        )
+    )
+    if delivery.spec is not None and delivery.spec.failed is not None:
+        try:
+            delivery.spec.failed(payload, error)
+        except Exception as hook_error:
+            # The application's fault must not keep the row from being stored.
+            log_event("failed hook threw", job=delivery.job_id, error=error_text(hook_error))
+    if session.store is not None and not session.is_foreign():
+        message = delivery.message
+        session.store.add(
+            FailedJob(
+                id=delivery.job_id,
+                job=delivery.job_name,
+                queue=session.settings.queue,
+                payload=bytes(message.data).decode("utf-8", "backslashreplace"),
+                digest=digest,
+                cause=cause.value,
+                error=error,
+                attempts=attempts,
+                failed_at=time.time(),
+                partition=message.partition,
+                partition_id=message.partition_id,
+                txn=message.transaction_id,
+            )
+        )
+
+
+def _settle(session: WorkerSession, batch: Batch, index: int, siblings: tuple[int, ...]) -> None:
+    batch.settle(index)
+    for sibling in siblings:
+        batch.close(sibling)
+    session.record(batch)
+    if batch.is_last_open(index):
+        session.forget(batch)
+
+
+def _ack_call(
+    session: WorkerSession, batch: Batch, index: int, status: str, error: str | None = None
+) -> Call[tuple[AckResult, ...]]:
+    message = batch.deliveries[index].message
+    return broker.ack(
+        message.transaction_id,
+        message.partition_id,
+        group=session.settings.consumer_group,
+        lease=batch.lease,
+        status=status,
+        error=error,
+    )
+
+
+def _succeeded(results: tuple[AckResult, ...]) -> bool:
+    return len(results) == 1 and results[0].success

@@ -1,0 +1,252 @@
+"""The hand-back journal on disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from atleastonce.system.jobs.batch import Batch
+from atleastonce.system.jobs.journal import (
+    HEADER_BYTES,
+    Code,
+    JournalWriter,
+    WorkerDebts,
+    delete_all_journals,
+    delete_journal,
+    hand_back_operations,
+    plan_path,
+    read_debts,
+    state_path,
+)
+
+from .deliveries import LEASE, make_batch, make_delivery, make_message
+
+PID = os.getpid()
+
+
+def begin(folder: Path, batch: Batch) -> JournalWriter:
+    journal = JournalWriter(folder, PID)
+    journal.begin(batch.plan("q", "g"), batch.codes)
+    return journal
+
+
+def record(journal: JournalWriter, batch: Batch) -> None:
+    journal.write(batch.codes, batch.running, batch.since_ns)
+
+
+def test_worker_without_a_journal_owes_nothing(tmp_path: Path) -> None:
+    assert read_debts(tmp_path, 1) == WorkerDebts()
+
+
+def test_fresh_journal_owes_nothing(tmp_path: Path) -> None:
+    JournalWriter(tmp_path, PID)
+    assert read_debts(tmp_path, PID) == WorkerDebts()
+
+
+def test_popping_is_known_before_there_is_a_plan(tmp_path: Path) -> None:
+    journal = JournalWriter(tmp_path, PID)
+    journal.set_popping(True)
+    assert read_debts(tmp_path, PID).popping
+    journal.set_popping(False)
+    assert not read_debts(tmp_path, PID).popping
+
+
+def test_planned_batch_is_owed_unstarted(tmp_path: Path) -> None:
+    journal = JournalWriter(tmp_path, PID)
+    journal.set_popping(True)
+    batch = make_batch("a", "b")
+    journal.begin(batch.plan("q", "g"), batch.codes)
+    debts = read_debts(tmp_path, PID)
+    assert not debts.popping
+    assert debts.prefetched == 2
+    (debt,) = debts.debts
+    assert (debt.lease, debt.unstarted, debt.ran) == (LEASE, ("j0", "j1"), ())
+    assert (debt.plan.lease_s, debt.plan.requested_ns) == (8.0, 1000)
+
+
+def test_running_job_is_named_with_its_start_even_when_nothing_is_owed(tmp_path: Path) -> None:
+    batch = make_batch("a")
+    journal = begin(tmp_path, batch)
+    batch.start(0, 77)
+    record(journal, batch)
+    debts = read_debts(tmp_path, PID)
+    assert (debts.running, debts.running_since_ns, debts.debts) == ("j0", 77, ())
+
+
+def test_running_job_with_a_tail_comes_first_and_counted(tmp_path: Path) -> None:
+    batch = make_batch("a", "a")
+    journal = begin(tmp_path, batch)
+    batch.start(0, 1)
+    record(journal, batch)
+    (debt,) = read_debts(tmp_path, PID).debts
+    assert (debt.ran, debt.unstarted) == (("j0",), ("j1",))
+    body = hand_back_operations(debt)
+    assert body is not None
+    wire = msgspec.json.decode(msgspec.json.encode(body))
+    assert wire["requiredLeases"] == [LEASE]
+    kinds = [(op["type"], op.get("transactionId")) for op in wire["operations"]]
+    assert kinds == [("ack", "j0"), ("push", None), ("ack", "j1"), ("push", None)]
+    ran, unstarted = (op["items"][0] for op in wire["operations"] if op["type"] == "push")
+    assert ran["payload"]["_job"]["attempts"] == 1
+    assert "attempts" not in unstarted["payload"]["_job"]
+    assert ran["partition"] == unstarted["partition"] == "a"
+    assert unstarted["payload"]["_job"]["data"] == {"n": "j1"}
+    ack = wire["operations"][0]
+    assert (ack["leaseId"], ack["consumerGroup"], ack["status"]) == (LEASE, "g", "completed")
+
+
+def test_copy_keeps_the_number_that_its_delivery_showed(tmp_path: Path) -> None:
+    begin(tmp_path, make_batch("a", delivery_attempt=3))
+    (debt,) = read_debts(tmp_path, PID).debts
+    wire = msgspec.json.decode(msgspec.json.encode(hand_back_operations(debt)))
+    assert wire["operations"][1]["items"][0]["payload"]["_job"]["attempts"] == 2
+
+
+def test_message_that_is_not_a_job_is_copied_as_it_is(tmp_path: Path) -> None:
+    message = make_message("x", data=b'["no job"]')
+    begin(tmp_path, Batch(LEASE, 8.0, 1, (make_delivery(message),)))
+    (debt,) = read_debts(tmp_path, PID).debts
+    wire = msgspec.json.decode(msgspec.json.encode(hand_back_operations(debt)))
+    assert wire["operations"][1]["items"][0]["payload"] == ["no job"]
+
+
+def test_debt_that_owes_nothing_has_no_transaction(tmp_path: Path) -> None:
+    batch = make_batch("a")
+    begin(tmp_path, batch)
+    (debt,) = read_debts(tmp_path, PID).debts
+    settled = type(debt)(debt.plan, (Code.NOTHING,))
+    assert hand_back_operations(settled) is None
+
+
+def test_every_state_of_a_batch_has_the_same_length(tmp_path: Path) -> None:
+    batch = make_batch("a", "a", "b")
+    journal = begin(tmp_path, batch)
+    sizes = {os.path.getsize(state_path(tmp_path, PID))}
+    for index in range(3):
+        batch.start(index, 10**18)
+        record(journal, batch)
+        batch.ack(index)
+        record(journal, batch)
+        sizes.add(os.path.getsize(state_path(tmp_path, PID)))
+    assert len(sizes) == 1
+
+
+def test_withdrawn_journal_owes_nothing(tmp_path: Path) -> None:
+    journal = begin(tmp_path, make_batch("a", "b"))
+    journal.withdraw()
+    assert read_debts(tmp_path, PID) == WorkerDebts()
+
+
+def test_next_batch_replaces_the_last_one(tmp_path: Path) -> None:
+    journal = begin(tmp_path, make_batch("a", "a", "a"))
+    other = Batch("lease-2", 8.0, 5, make_batch("b").deliveries)
+    journal.begin(other.plan("q", "g"), other.codes)
+    (debt,) = read_debts(tmp_path, PID).debts
+    assert (debt.lease, debt.unstarted) == ("lease-2", ("j0",))
+
+
+def test_new_plan_beside_the_old_state_is_refused(tmp_path: Path) -> None:
+    begin(tmp_path, make_batch("a", "a"))
+    other = Batch("lease-2", 8.0, 5, make_batch("b", "b").deliveries).plan("q", "g")
+    Path(plan_path(tmp_path, PID)).write_bytes(msgspec.json.encode(other))
+    debts = read_debts(tmp_path, PID)
+    assert debts.debts == ()
+    assert debts.refused == "state of another lease than its plan"
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda state: state[:-1], "where its plan wants"),
+        (lambda state: state + b"x", "where its plan wants"),
+        (lambda state: state[:HEADER_BYTES] + state[HEADER_BYTES:].replace(b"u", b"z"), "unknown"),
+        (lambda state: state[:7], "shorter than its header"),
+        (lambda state: state[:1] + b"   9" + state[5:], "runs delivery 9 of 2"),
+        (lambda state: state[:1] + b"  -1" + state[5:], "runs delivery -1 of 2"),
+        (lambda state: state[:1] + b"abcd" + state[5:], "invalid literal"),
+    ],
+    ids=["short", "long", "code", "header", "index", "negative", "letters"],
+)
+def test_torn_or_damaged_state_is_refused(tmp_path: Path, damage: object, reason: str) -> None:
+    assert callable(damage)
+    begin(tmp_path, make_batch("a", "b"))
+    path = Path(state_path(tmp_path, PID))
+    path.write_bytes(damage(path.read_bytes()))
+    debts = read_debts(tmp_path, PID)
+    assert debts.debts == ()
+    assert debts.refused is not None
+    assert reason in debts.refused
+
+
+@pytest.mark.parametrize("plan", [b"", b'{"v":1', b'{"v":2}', b"\xff\xfe", b'{"v":1,"lease":3}'])
+def test_torn_or_foreign_plan_is_refused(tmp_path: Path, plan: bytes) -> None:
+    begin(tmp_path, make_batch("a", "b"))
+    Path(plan_path(tmp_path, PID)).write_bytes(plan)
+    debts = read_debts(tmp_path, PID)
+    assert debts.debts == ()
+    assert debts.refused is not None
+
+
+def test_state_without_a_plan_is_refused(tmp_path: Path) -> None:
+    begin(tmp_path, make_batch("a", "b"))
+    os.unlink(plan_path(tmp_path, PID))
+    assert read_debts(tmp_path, PID).refused == "state without a plan"
+
+
+def test_failed_write_deletes_both_files_and_ends_journaling(tmp_path: Path) -> None:
+    folder = tmp_path / "journals"
+    folder.mkdir()
+    batch = make_batch("a", "b")
+    journal = begin(folder, batch)
+    (folder / f"{PID}.plan.tmp").mkdir()
+    journal.begin(batch.plan("q", "g"), batch.codes)
+    assert journal.error is not None
+    assert not os.path.exists(state_path(folder, PID))
+    assert not os.path.exists(plan_path(folder, PID))
+    record(journal, batch)
+    journal.set_popping(True)
+    assert read_debts(folder, PID) == WorkerDebts()
+
+
+def test_batch_too_large_for_its_state_ends_journaling(tmp_path: Path) -> None:
+    batch = make_batch(*["a"] * 5000)
+    assert begin(tmp_path, batch).error is not None
+    assert read_debts(tmp_path, PID) == WorkerDebts()
+
+
+def test_folder_that_is_missing_is_an_error_that_is_kept(tmp_path: Path) -> None:
+    journal = JournalWriter(tmp_path / "missing", PID)
+    assert isinstance(journal.error, OSError)
+    journal.begin(make_batch("a").plan("q", "g"), [Code.UNSTARTED])
+
+
+def test_forked_child_writes_nothing(tmp_path: Path) -> None:
+    batch = make_batch("a", "b")
+    journal = begin(tmp_path, batch)
+    pid = os.fork()
+    if pid == 0:
+        journal.set_popping(True)
+        journal.withdraw()
+        journal.close()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert read_debts(tmp_path, PID).prefetched == 2
+    assert not read_debts(tmp_path, PID).popping
+
+
+def test_closed_journal_leaves_no_file(tmp_path: Path) -> None:
+    begin(tmp_path, make_batch("a", "b")).close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_journals_are_deleted_one_by_one_or_all(tmp_path: Path) -> None:
+    begin(tmp_path, make_batch("a", "b"))
+    delete_journal(tmp_path, PID)
+    assert list(tmp_path.iterdir()) == []
+    delete_journal(tmp_path, PID)
+    begin(tmp_path, make_batch("a", "b"))
+    delete_all_journals(tmp_path)
+    assert list(tmp_path.iterdir()) == []
