@@ -11,7 +11,7 @@ from .batch import Batch
 from .delivery import read_delivery
 from .ending import hand_back
 from .events import BatchReceived
-from .session import LEASE_SHARE, PendingPop, WorkerSession
+from .session import LEASE_SHARE, PendingPop, WorkerSession, new_pop_id
 from .settings import POP_PARTITIONS_MAX
 from .settlement import settle_ack
 
@@ -55,10 +55,14 @@ def pop_ahead(session: WorkerSession, batch: Batch, index: int) -> None:
 
 
 def send_pop(session: WorkerSession, wait_s: float) -> None:
-    """Put a pop on the wire."""
+    """Put a pop on the wire.
+
+    It carries one id until it has brought a batch: when a node claimed for it and died before it
+    could answer, the next pop is a repeat of that one and gets that claim, uncharged.
+    """
     session.journal.set_popping(True)
     requested_ns = time.monotonic_ns()
-    pending = session.pops.send(_pop_call(session, wait_s))
+    pending = session.pops.send(_pop_call(session, wait_s), request_id=session.pop_id)
     session.pending_pop = PendingPop(pending, requested_ns)
 
 
@@ -89,6 +93,7 @@ def read_pop(session: WorkerSession) -> Batch | None:
     if not popped.messages:
         session.journal.set_popping(False)
         return None
+    session.pop_id = new_pop_id()
     batch = make_batch(session, popped, waiting.requested_ns)
     age_s = (time.monotonic_ns() - batch.requested_ns) / 1e9
     if age_s > batch.lease_s * AGE_SHARE_MAX:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -53,6 +54,11 @@ class RunningAttempt:
     tries: int
 
 
+def new_pop_id() -> str:
+    """A request id for the pops until the next batch."""
+    return uuid.uuid4().hex
+
+
 class WorkerSession:
     """One worker process. Whoever forks from it must not use it."""
 
@@ -78,6 +84,7 @@ class WorkerSession:
         self.held: set[str] = set()
         self.pending_ack: PendingAck | None = None
         self.pending_pop: PendingPop | None = None
+        self.pop_id = new_pop_id()
         self.attempt: RunningAttempt | None = None
         self.handled = 0
         self.last_job_s = 0.0

@@ -136,6 +136,19 @@ def test_pop_whose_answer_is_lost_is_repeated_under_its_id_and_charges_nothing(
     assert bench.stop(pid) == 0
 
 
+def test_pops_carry_one_id_until_a_batch_came(bench: Bench, broker: MachineBroker) -> None:
+    pid = bench.start(block_for_s=0.0, sleep_s=0.01)
+    bench.wait_for(lambda: len(pops(broker)) >= 3)
+    empty = len(pops(broker))
+    broker.push_job("a")
+    bench.wait_for_records("AttemptAcked", 1)
+    bench.wait_for(lambda: len(pops(broker)) >= empty + 3)
+    ids = [asked.request_id for asked in broker.asked if asked.kind == "pop"]
+    assert len(set(ids)) == 2, ids
+    assert ids == sorted(ids, key=ids.index)
+    assert bench.stop(pid) == 0
+
+
 def test_worker_whose_pops_are_refused_ends(bench: Bench, broker: MachineBroker) -> None:
     pid = bench.start(queue="x" * 500)
     assert bench.wait_exit(pid) == 1 << 8
