@@ -74,12 +74,12 @@ def redis_server(directory: Path) -> Iterator[str]:
 
 def pool_command(peer: str, workers: int, url: str) -> list[str]:
     """Give the command line of a peer's own pool."""
+    command = str(VENV / "bin" / peer)
     if peer == "rq":
-        return [str(VENV / "bin" / "rq"), "worker-pool", "bench", "-n", str(workers),
-                "-w", "rq.worker.SimpleWorker", "--url", url, "--logging-level", "ERROR"]  # fmt: skip
-    return [str(VENV / "bin" / "celery"), "-A", "celery_app", "worker", "-P", "prefork",
-            "-c", str(workers), "-O", "fair", "--without-gossip", "--without-mingle",
-            "--loglevel", "ERROR"]  # fmt: skip
+        options = f"worker-pool bench -n {workers} -w rq.worker.SimpleWorker --logging-level ERROR"
+        return [command, *options.split(), "--url", url]
+    options = "-P prefork -O fair --without-gossip --without-mingle --loglevel ERROR"
+    return [command, "-A", "celery_app", "worker", "-c", str(workers), *options.split()]
 
 
 def drain(peer: str, jobs: int, workers: int, sleep_ms: float, scratch: Path) -> Drain:

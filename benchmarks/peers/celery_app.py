@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from celery import Celery
-
 import body
+from celery import Celery
 
 app = Celery("peers", broker=os.environ["PEER_REDIS_URL"])
 app.conf.update(

@@ -8,10 +8,9 @@ import sys
 
 def load_rq(count: int, directory: str, sleep_ms: float) -> None:
     """Enqueue in pipelines of 500, as RQ's own bulk call does."""
+    import body
     import redis
     from rq import Queue
-
-    import body
 
     queue = Queue("bench", connection=redis.Redis.from_url(os.environ["PEER_REDIS_URL"]))
     for start in range(0, count, 500):

@@ -1,0 +1,75 @@
+"""Configure, queue deletion, and the deletion of dead letters."""
+
+from __future__ import annotations
+
+from .commands import Configure, DeleteDeadLetter, DeleteQueue
+from .mint import Mint
+from .options import configured_options
+from .queue import Queue
+from .replies import ConfigureReply, DeleteDeadLetterReply, DeleteQueueReply
+from .state import State
+
+
+def configure(state: State, mint: Mint, command: Configure) -> ConfigureReply:
+    """Create a queue or change its options and labels. Cost: the queue's cursors."""
+    first = state.outcomes.first("configure", command.request_id)
+    if isinstance(first, ConfigureReply):
+        return first
+    queue = state.queues.get(command.queue)
+    current = queue.options if queue is not None else None
+    options = configured_options(current, command.options, command.replace)
+    if queue is None:
+        queue = Queue(command.queue, mint.new_id(), state.now_us, options)
+        state.queues[command.queue] = queue
+    queue.options = options
+    if command.namespace is not None:
+        queue.namespace = command.namespace
+    if command.task is not None:
+        queue.task = command.task
+    _refresh(state, queue)
+    reply = ConfigureReply(
+        queue.name, queue.queue_id, queue.namespace, queue.task, dict(options.values)
+    )
+    state.outcomes.remember("configure", command.request_id, reply, state.now_us)
+    return reply
+
+
+def delete_queue(state: State, command: DeleteQueue) -> DeleteQueueReply:
+    """Remove a queue and all that it holds; its timers stay and may create it again."""
+    first = state.outcomes.first("delete-queue", command.request_id)
+    if isinstance(first, DeleteQueueReply):
+        return first
+    queue = state.queues.get(command.queue)
+    if queue is not None:
+        state.drop_queue(queue)
+    reply = DeleteQueueReply(command.queue, queue is not None)
+    state.outcomes.remember("delete-queue", command.request_id, reply, state.now_us)
+    return reply
+
+
+def delete_dead_letter(state: State, command: DeleteDeadLetter) -> DeleteDeadLetterReply:
+    """Remove the dead letters of one message. Cost: the queue's dead letters."""
+    kind, request_id = "delete-dead-letter", command.request_id
+    first = state.outcomes.first(kind, request_id)
+    if isinstance(first, DeleteDeadLetterReply):
+        return first
+    partition = state.partitions.get(command.partition_id)
+    dead = state.queues[partition.queue].dead if partition is not None else {}
+    matching = [
+        letter_id
+        for letter_id, letter in dead.items()
+        if letter.partition_id == command.partition_id
+        and letter.message.transaction_id == command.transaction_id
+    ]
+    for letter_id in matching:
+        del dead[letter_id]
+    reply = DeleteDeadLetterReply(command.partition_id, command.transaction_id, len(matching))
+    state.outcomes.remember(kind, request_id, reply, state.now_us)
+    return reply
+
+
+def _refresh(state: State, queue: Queue) -> None:
+    for group in queue.groups.values():
+        for cursor in group.cursors.values():
+            if state.readiness.refresh(cursor, state.now_us):
+                state.touched.add(queue.name)

@@ -1,0 +1,165 @@
+"""The replicated state machine: committed batches in, replies out; deterministic, clock-free."""
+
+from __future__ import annotations
+
+from ..bugs import NO_BUGS, Bugs
+from .acks import ack
+from .administration import configure, delete_dead_letter, delete_queue
+from .commands import (
+    Ack,
+    Command,
+    Configure,
+    DeleteDeadLetter,
+    DeleteQueue,
+    Extend,
+    FireTimers,
+    Pop,
+    Push,
+    TakeBack,
+    Timers,
+    Transaction,
+    decode_batch,
+)
+from .digest import digest
+from .mint import Mint
+from .pops import extend, must_enter_log, pop, take_back
+from .pushes import fire_timers, push
+from .queries import Query
+from .reads import read
+from .replies import Reply, TimersReply
+from .state import State
+from .transactions import transact
+
+
+class Machine:
+    """One node's copy of the broker's state.
+
+    Only `apply` changes what replicas must agree on. Everything else may be called at any time
+    between two applies, on any node. A node that becomes leader makes its
+    `Planner(entropy, machine.now_us)` from this machine.
+
+    Attributes:
+        applied_index: Log index of the last entry applied, 0 before the first.
+    """
+
+    def __init__(self, bugs: Bugs = NO_BUGS) -> None:
+        self.applied_index = 0
+        self._bugs = bugs
+        self._state = State(bugs)
+
+    @property
+    def now_us(self) -> int:
+        """The last applied stamp, UTC microseconds."""
+        return self._state.now_us
+
+    def apply(self, log_index: int, data: bytes) -> list[Reply]:
+        """Apply one committed COMMAND entry; one reply for each command, in order.
+
+        Raises:
+            ValueError: The data is not a batch; nothing was applied.
+        """
+        batch = decode_batch(data)
+        state = self._state
+        assert log_index > self.applied_index, f"index {log_index} after {self.applied_index}"
+        assert batch.now_us > state.now_us, f"stamp {batch.now_us} after {state.now_us}"
+        self.applied_index = log_index
+        state.now_us = batch.now_us
+        state.touched.update(state.readiness.promote(batch.now_us))
+        state.outcomes.forget(batch.now_us)
+        mint = Mint(batch.now_us, batch.seed)
+        return [_apply_command(state, mint, command) for command in batch.commands]
+
+    def become_leader(self) -> None:
+        """Call once this node leads and has applied the first entry of its term."""
+        if "dedup-lost-on-failover" in self._bugs:
+            self._state.dedup_since_us = self._state.now_us
+
+    def read(self, query: Query, now_us: int) -> Reply:
+        """Answer a query as of max(now_us, last stamp)."""
+        return read(self._state, query, max(now_us, self._state.now_us))
+
+    def can_pop(self, command: Pop, now_us: int) -> bool:
+        """Whether the pop must enter the log now.
+
+        It must when it would claim something, when it would get an earlier claim of the same
+        request again, and when it is a first contact (it creates its queue, registers its group or
+        seeds its cursor). A first contact may still be answered empty, and so may a pop that
+        another one overtook: park it and ask again when its queue is touched.
+
+        Cost: constant, plus the leases and holds that ran out since the last apply.
+        """
+        return must_enter_log(self._state, command, max(now_us, self._state.now_us))
+
+    def take_touched(self) -> set[str]:
+        """Queues whose readiness or logs may have changed since the last call."""
+        touched, self._state.touched = self._state.touched, set()
+        return touched
+
+    def next_due_us(self, after_us: int = 0) -> int | None:
+        """Earliest instant later than `after_us` at which time can make something ready.
+
+        That is a lease's expiry, the end of a hold, or a timer; None when there is none. It may
+        change with every apply, and it may name the expiry of a lease that is gone by now: waking
+        up then finds nothing. Cost: what ran out since the last apply.
+        """
+        due_us = self._state.readiness.next_due_us(after_us)
+        timer_us = self._state.timers.next_due_us()
+        if timer_us is not None and timer_us > after_us and (due_us is None or timer_us < due_us):
+            return timer_us
+        return due_us
+
+    def due_queues(self, now_us: int) -> list[str]:
+        """Queues in which time alone has made something ready since the last apply."""
+        overdue = self._state.readiness.overdue(now_us)
+        return list(dict.fromkeys(cursor.group.queue.name for cursor in overdue))
+
+    def due_timers(self, now_us: int) -> Command | None:
+        """FireTimers when a timer is due by `now_us`, else None.
+
+        Do not propose a second one while one is in flight. A planner never stamps earlier than the
+        clock that was asked here, so the timer is due when the entry is applied.
+        """
+        timer_us = self._state.timers.next_due_us()
+        return FireTimers() if timer_us is not None and timer_us <= now_us else None
+
+    def digest(self) -> str:
+        """Hash of the replicated state: equal on replicas that applied the same log."""
+        return digest(self._state)
+
+
+def _apply_command(state: State, mint: Mint, command: Command) -> Reply:
+    match command:
+        case Push():
+            return push(state, mint, command)
+        case Pop():
+            return pop(state, mint, command)
+        case Ack():
+            return ack(state, mint, command)
+        case Extend():
+            return extend(state, command)
+        case Transaction():
+            return transact(state, mint, command)
+        case Timers():
+            return _apply_timers(state, mint, command)
+        case FireTimers():
+            return fire_timers(state, mint, command)
+        case TakeBack():
+            return take_back(state, command)
+        case Configure():
+            return configure(state, mint, command)
+        case DeleteQueue():
+            return delete_queue(state, command)
+        case DeleteDeadLetter():
+            return delete_dead_letter(state, command)
+
+
+def _apply_timers(state: State, mint: Mint, command: Timers) -> TimersReply:
+    first = state.outcomes.first("timers", command.request_id)
+    if isinstance(first, TimersReply):
+        return first
+    results = [
+        state.timers.apply(operation, mint, state.now_us) for operation in command.operations
+    ]
+    reply = TimersReply(tuple(results))
+    state.outcomes.remember("timers", command.request_id, reply, state.now_us)
+    return reply

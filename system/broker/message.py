@@ -1,0 +1,25 @@
+"""A stored message."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """One entry of a partition's log.
+
+    Attributes:
+        offset: Place in the partition, gapless from 0.
+        message_id: UUIDv7, increasing per partition.
+        transaction_id: The producer's name of it.
+        created_us: UTC microseconds, the stamp of the batch that stored it.
+        payload: JSON bytes; empty once the log has let go of it and only its place is remembered.
+        trace_id: Echoed to consumers.
+    """
+
+    offset: int
+    message_id: str
+    transaction_id: str
+    created_us: int
+    payload: bytes
+    trace_id: str | None = None

@@ -1,0 +1,194 @@
+"""Pop, lease extension and take-back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .claims import Claim, live_cursors
+from .commands import QUEUE_MODE, Extend, Pop, TakeBack
+from .lease import (
+    Lease,
+    claimed,
+    delivered,
+    expiry_us,
+    extended,
+    redelivered_messages_max,
+    taken_back,
+)
+from .mint import Mint
+from .queue import Queue
+from .readiness import READY, Cursor, Group, first_wanted
+from .replies import ClaimedRun, ExtendReply, PopReply, TakeBackReply
+from .state import State
+
+AUTOPILOT_WIDTH_MAX: Final = 64
+AUTOPILOT_BATCH_MIN: Final = 100
+AUTOPILOT_BATCH_MAX: Final = 1000
+AUTOPILOT_WAIT_MS: Final = 100
+"""What a client that polls without waiting is told to sleep."""
+
+
+def must_enter_log(state: State, command: Pop, now_us: int) -> bool:
+    """Whether applying the pop at `now_us` would claim, repeat, or record a first contact."""
+    if state.claims.repeated(command.request_id, now_us) is not None:
+        return True
+    queue = state.queues.get(command.queue)
+    if queue is None:
+        return command.partition is None
+    group = queue.groups.get(command.group)
+    if command.partition is not None:
+        partition = queue.partitions.get(command.partition)
+        if partition is None:
+            return False
+        cursor = group.cursors.get(partition.number) if group is not None else None
+        return cursor is None or state.readiness.status(cursor, now_us) == READY
+    if group is None or not group.is_registered or group.ready:
+        return True
+    return any(cursor.group is group for cursor in state.readiness.overdue(now_us))
+
+
+def pop(state: State, mint: Mint, command: Pop) -> PopReply:
+    """Claim up to the budget, in the rotating order of the ready partitions.
+
+    Cost: the partitions and messages claimed; a group's first pop adds the queue's partitions.
+    """
+    repeated = state.claims.repeated(command.request_id, state.now_us)
+    if repeated is not None:
+        repeated.answers += 1
+        return _same_claim(state, command, repeated)
+    if command.partition is None:
+        group = _registered_group(state, mint, command)
+        return _claim(state, mint, command, group, len(group.ready))
+    cursor = _pinned_cursor(state, command)
+    if cursor is None or cursor.number not in cursor.group.ready:
+        return PopReply(command.queue, command.group, "", ())
+    cursor.group.ready.move_to_end(cursor.number, last=False)
+    return _claim(state, mint, command, cursor.group, 1)
+
+
+def extend(state: State, command: Extend) -> ExtendReply:
+    """Prolong every live lease with this id; a dead or unknown one renews nothing."""
+    claim = state.claims.by_lease(command.lease_id)
+    cursors = live_cursors(claim, state.now_us) if claim is not None else []
+    if claim is None or not cursors:
+        return ExtendReply(command.lease_id, 0, None)
+    claim.is_received = True
+    deadlines: list[int] = []
+    for cursor in cursors:
+        position = extended(cursor.position, state.now_us, command.seconds)
+        assert position.lease is not None
+        deadlines.append(position.lease.expires_us)
+        state.move(cursor, position)
+    return ExtendReply(command.lease_id, len(cursors), min(deadlines))
+
+
+def take_back(state: State, command: TakeBack) -> TakeBackReply:
+    """Undo a claim once none of its answers can have arrived."""
+    claim = state.claims.by_lease(command.lease_id)
+    if claim is None or claim.is_received:
+        return TakeBackReply(False)
+    claim.answers -= 1
+    if claim.answers > 0:
+        return TakeBackReply(False)
+    for cursor, before in list(claim.held.values()):
+        state.move(cursor, taken_back(cursor.position, before))
+    return TakeBackReply(True)
+
+
+def _registered_group(state: State, mint: Mint, command: Pop) -> Group:
+    queue = state.queue_for(command.queue, mint)
+    group = queue.groups.get(command.group) or _new_group(queue, command.group)
+    if not group.is_registered:
+        state.register(group, _since_us(command, state.now_us))
+    return group
+
+
+def _pinned_cursor(state: State, command: Pop) -> Cursor | None:
+    queue = state.queues.get(command.queue)
+    partition = queue.partitions.get(command.partition or "") if queue is not None else None
+    if queue is None or partition is None:
+        return None
+    group = queue.groups.get(command.group) or _new_group(queue, command.group)
+    cursor = group.cursors.get(partition.number)
+    return cursor or state.add_cursor(group, partition, _since_us(command, state.now_us))
+
+
+def _new_group(queue: Queue, name: str) -> Group:
+    group = Group(name, queue)
+    queue.groups[name] = group
+    return group
+
+
+def _since_us(command: Pop, now_us: int) -> int:
+    if command.group == QUEUE_MODE or command.subscribe == "all":
+        return 0
+    return command.subscribe_from_us if command.subscribe == "from" else now_us
+
+
+def _claim(state: State, mint: Mint, command: Pop, group: Group, available: int) -> PopReply:
+    if not available:
+        return PopReply(command.queue, command.group, "", ())
+    budget, width, autopilot = _sizes(command, available)
+    claim = Claim("" if command.auto_ack else mint.new_id(), command.request_id)
+    if not command.auto_ack:
+        state.claims.add(claim)
+    expires_us = expiry_us(state.now_us, command.lease_s or group.queue.options.lease_s)
+    runs: list[ClaimedRun] = []
+    while budget > 0 and len(runs) < min(width, available):
+        _, cursor = group.ready.popitem(last=False)
+        run = _take(state, cursor, claim, budget, expires_us)
+        budget -= len(run.messages)
+        runs.append(run)
+    return PopReply(command.queue, command.group, claim.lease_id, tuple(runs), autopilot)
+
+
+def _take(state: State, cursor: Cursor, claim: Claim, budget: int, expires_us: int) -> ClaimedRun:
+    partition, before = cursor.partition, cursor.position
+    first = first_wanted(cursor)
+    delay_us = cursor.group.queue.options.delay_us
+    if delay_us:
+        budget = min(budget, partition.visible_end(state.now_us, delay_us) - first)
+    budget = min(budget, redelivered_messages_max(before, first))
+    messages = partition.slice(first, budget)
+    assert messages, f"partition {partition.partition_id} was ready at {first} with nothing there"
+    last = first + len(messages) - 1
+    cursor.is_contacted = True
+    if claim.lease_id:
+        claim.held[cursor.number] = (cursor, before)
+        state.move(cursor, claimed(before, Lease(claim.lease_id, first, last, expires_us)))
+        attempt = cursor.position.attempt_count
+    else:
+        state.move(cursor, delivered(before, last))
+        attempt = 1
+    return ClaimedRun(partition.name, partition.partition_id, attempt, tuple(messages))
+
+
+def _same_claim(state: State, command: Pop, claim: Claim) -> PopReply:
+    """Answer a repeated pop, and let its lease begin anew: its holder counts from this request."""
+    runs: list[ClaimedRun] = []
+    for cursor in live_cursors(claim, state.now_us):
+        lease_s = command.lease_s or cursor.group.queue.options.lease_s
+        state.move(cursor, extended(cursor.position, state.now_us, lease_s))
+        position, partition = cursor.position, cursor.partition
+        assert position.lease is not None
+        first = max(position.committed + 1, position.lease.first)
+        messages = partition.slice(first, position.lease.last - first + 1)
+        runs.append(
+            ClaimedRun(
+                partition.name, partition.partition_id, position.attempt_count, tuple(messages)
+            )
+        )
+    return PopReply(command.queue, command.group, claim.lease_id, tuple(runs))
+
+
+def _sizes(command: Pop, available: int) -> tuple[int, int, tuple[int, int, int] | None]:
+    """Message budget, number of partitions, and what autopilot has chosen."""
+    budget = command.batch
+    width = command.partitions if command.partitions > 0 else available
+    if not command.autopilot:
+        return budget, width, None
+    if command.autopilot != "batch":
+        width = min(max(available // max(1, command.waiting), 1), AUTOPILOT_WIDTH_MAX)
+    if command.autopilot != "partitions":
+        budget = min(max(width, 1) * AUTOPILOT_BATCH_MIN, AUTOPILOT_BATCH_MAX)
+    return budget, width, (width, budget, AUTOPILOT_WAIT_MS)

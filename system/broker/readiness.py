@@ -1,0 +1,196 @@
+"""Which partitions are ready for which group, kept up to date instead of searched.
+
+Each consumer group of a queue holds an ordered list of its ready partitions: those with visible
+messages past the cursor and no live lease. A partition joins at the end and is taken from the
+front, which is the rotating order of pops. What only time can make ready (an expiring lease, a
+hold) waits in one heap of due instants and joins when a batch with a later stamp is applied, in
+the order (due instant, cursor number). So the lists change only by applied batches, equally on
+every replica; the heap is an index whose stale entries mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from .lease import Position
+
+if TYPE_CHECKING:
+    from .partition import Partition
+    from .queue import Queue
+
+READY: Final = 0
+NEVER: Final = -1
+
+
+class Cursor:
+    """One group's place in one partition.
+
+    Attributes:
+        number: Unique in the machine, in order of creation.
+        partition: The partition.
+        group: The group.
+        position: Its state, see `lease`.
+        is_contacted: Whether a pop has claimed here; before that, acks find no consumer.
+        due_us: The instant under which the heap holds it, or `NEVER`.
+    """
+
+    __slots__ = ("due_us", "group", "is_contacted", "number", "partition", "position")
+
+    def __init__(self, number: int, partition: Partition, group: Group, committed: int) -> None:
+        self.number = number
+        self.partition = partition
+        self.group = group
+        self.position = Position(committed)
+        self.is_contacted = False
+        self.due_us = NEVER
+
+
+class Group:
+    """One consumer group of one queue.
+
+    Attributes:
+        name: Its name.
+        queue: The queue.
+        is_registered: Whether partitions created later get a cursor by themselves.
+        since_us: Subscription instant; cursors start at the first message created at or after it.
+        cursors: Partition number to cursor.
+        ready: Cursor number to ready cursor, next first.
+    """
+
+    __slots__ = ("cursors", "is_registered", "name", "queue", "ready", "since_us")
+
+    def __init__(self, name: str, queue: Queue) -> None:
+        self.name = name
+        self.queue = queue
+        self.is_registered = False
+        self.since_us = 0
+        self.cursors: dict[int, Cursor] = {}
+        self.ready: OrderedDict[int, Cursor] = OrderedDict()
+
+
+def first_wanted(cursor: Cursor) -> int:
+    """Offset of the next message to deliver; retention may have moved it past the cursor."""
+    return max(cursor.position.committed + 1, cursor.partition.log_start)
+
+
+class Readiness:
+    """Decides readiness and keeps the lists and the heap."""
+
+    __slots__ = ("_by_number", "_due", "_ignores_leases")
+
+    def __init__(self, ignores_leases: bool = False) -> None:
+        self._by_number: dict[int, Cursor] = {}
+        self._due: list[tuple[int, int]] = []
+        self._ignores_leases = ignores_leases
+
+    def add(self, cursor: Cursor) -> None:
+        """Take a new cursor in; `refresh` it next."""
+        self._by_number[cursor.number] = cursor
+
+    def remove(self, cursor: Cursor) -> None:
+        """Forget a cursor whose queue is deleted."""
+        del self._by_number[cursor.number]
+        cursor.group.ready.pop(cursor.number, None)
+
+    def status(self, cursor: Cursor, now_us: int) -> int:
+        """`READY`, the later instant that may make it ready, or `NEVER` (no instant does)."""
+        partition = cursor.partition
+        lease = cursor.position.lease
+        if lease is not None and now_us < lease.expires_us and not self._ignores_leases:
+            return lease.expires_us
+        first = first_wanted(cursor)
+        if first >= partition.end:
+            return NEVER
+        options = cursor.group.queue.options
+        if options.window_us and partition.last_write_us + options.window_us > now_us:
+            return partition.last_write_us + options.window_us
+        if options.delay_us:
+            visible_us = partition.at(first).created_us + options.delay_us
+            if visible_us > now_us:
+                return visible_us
+        return READY
+
+    def refresh(self, cursor: Cursor, now_us: int) -> bool:
+        """Put the cursor where its status belongs; returns whether it became ready now."""
+        status = self.status(cursor, now_us)
+        ready = cursor.group.ready
+        if status == READY:
+            if cursor.number in ready:
+                return False
+            ready[cursor.number] = cursor
+            return True
+        ready.pop(cursor.number, None)
+        if status != NEVER and (cursor.due_us == NEVER or status < cursor.due_us):
+            cursor.due_us = status
+            heappush(self._due, (status, cursor.number))
+        return False
+
+    def promote(self, now_us: int) -> list[str]:
+        """Move what has become due by now to the ready lists; returns the queues concerned.
+
+        An entry that came too early (its lease was extended, its window written to) goes back
+        under its true instant first, so that the order does not depend on stale entries.
+        """
+        due, woken = self._due, []
+        while due and due[0][0] <= now_us:
+            entry_us, number = heappop(due)
+            cursor = self._by_number.get(number)
+            if cursor is None or cursor.due_us != entry_us:
+                continue
+            cursor.due_us = NEVER
+            actual_us = self.status(cursor, entry_us)
+            if actual_us > entry_us:
+                cursor.due_us = actual_us
+                heappush(due, (actual_us, number))
+            elif actual_us == READY and self.refresh(cursor, now_us):
+                woken.append(cursor.group.queue.name)
+        return woken
+
+    def overdue(self, now_us: int) -> Iterator[Cursor]:
+        """Cursors that time alone has made ready since the last promotion. Changes nothing.
+
+        Cost: the entries of the heap due by now.
+        """
+        for entry_us, number in self._entries_until(now_us):
+            cursor = self._by_number.get(number)
+            if cursor is None or cursor.due_us != entry_us:
+                continue
+            if self.status(cursor, now_us) == READY:
+                yield cursor
+
+    def next_due_us(self, after_us: int) -> int | None:
+        """Earliest instant later than `after_us` that may make something ready."""
+        earliest: int | None = None
+        for entry_us, number in self._entries_until(after_us):
+            cursor = self._by_number.get(number)
+            if cursor is None or cursor.due_us != entry_us:
+                continue
+            actual_us = self.status(cursor, after_us)
+            if actual_us > after_us and (earliest is None or actual_us < earliest):
+                earliest = actual_us
+        for entry_us in self._first_after(after_us):
+            if earliest is None or entry_us < earliest:
+                earliest = entry_us
+        return earliest
+
+    def _entries_until(self, now_us: int) -> Iterator[tuple[int, int]]:
+        due, stack = self._due, [0]
+        while stack:
+            place = stack.pop()
+            if place < len(due) and due[place][0] <= now_us:
+                yield due[place]
+                stack.extend((2 * place + 1, 2 * place + 2))
+
+    def _first_after(self, after_us: int) -> Iterator[int]:
+        due, stack = self._due, [0]
+        while stack:
+            place = stack.pop()
+            if place >= len(due):
+                continue
+            if due[place][0] > after_us:
+                yield due[place][0]
+            else:
+                stack.extend((2 * place + 1, 2 * place + 2))

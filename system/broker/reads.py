@@ -1,0 +1,142 @@
+"""Queries answered from the state; nothing here changes it."""
+
+from __future__ import annotations
+
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
+
+from .message import Message
+from .partition import Partition
+from .queries import Depth, DlqList, Fetch, FetchEntry, Query, TimerCount, TimerGet, TimerList
+from .queue import Queue
+from .replies import (
+    DeadLetter,
+    DepthReply,
+    DlqReply,
+    FetchedEntry,
+    FetchReply,
+    PartitionDepth,
+    Reply,
+    TimerCountReply,
+    TimerListReply,
+    TimerReply,
+)
+from .state import State
+
+UNKNOWN_PARTITION = "UNKNOWN_TOPIC_OR_PARTITION"
+OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
+
+
+def read(state: State, query: Query, now_us: int) -> Reply:
+    """Answer one query as of `now_us`."""
+    if isinstance(query, Depth):
+        return _depth(state, query, now_us)
+    if isinstance(query, Fetch):
+        return _fetch(state, query)
+    if isinstance(query, DlqList):
+        return _dead_letters(state, query)
+    if isinstance(query, TimerGet):
+        return TimerReply(query.queue, query.key, state.timers.get(query.queue, query.key))
+    if isinstance(query, TimerList):
+        rows, more = state.timers.page(query.queue, query.after, query.prefix, query.limit)
+        return TimerListReply(tuple(rows), more)
+    assert isinstance(query, TimerCount)
+    return TimerCountReply(state.timers.count(query.queue, query.prefix))
+
+
+def _depth(state: State, query: Depth, now_us: int) -> DepthReply:
+    queue = state.queues.get(query.queue)
+    if queue is None:
+        return DepthReply(query.queue, query.group, None)
+    counts = tuple(
+        _partition_depth(queue, partition, query.group, now_us)
+        for partition in queue.partitions.values()
+    )
+    return DepthReply(query.queue, query.group, counts)
+
+
+def _partition_depth(
+    queue: Queue, partition: Partition, group_name: str, now_us: int
+) -> PartitionDepth:
+    group = queue.groups.get(group_name)
+    cursor = group.cursors.get(partition.number) if group is not None else None
+    if cursor is None:
+        retained = partition.end - partition.log_start
+        return PartitionDepth(partition.name, retained, 0, retained)
+    first = max(cursor.position.committed + 1, partition.log_start)
+    pending = max(0, partition.end - first)
+    lease = cursor.position.lease
+    processing = 0
+    if lease is not None and lease.is_live(now_us):
+        processing = min(pending, max(0, lease.last - first + 1))
+    return PartitionDepth(partition.name, pending, processing, pending - processing)
+
+
+def _fetch(state: State, query: Fetch) -> FetchReply:
+    budget, found, failed = query.max_bytes, 0, False
+    entries: list[FetchedEntry] = []
+    for wanted in query.entries:
+        entry, size = _fetch_entry(state, wanted, budget, is_first=not found)
+        budget, found = budget - size, found + size
+        failed = failed or bool(entry.error)
+        entries.append(entry)
+    has_records = any(entry.records for entry in entries)
+    return FetchReply(tuple(entries), failed or (has_records and found >= query.min_bytes))
+
+
+def _fetch_entry(
+    state: State, wanted: FetchEntry, budget: int, is_first: bool
+) -> tuple[FetchedEntry, int]:
+    queue = state.queues.get(wanted.queue)
+    if queue is None:
+        error = FetchedEntry(wanted.queue, wanted.partition, (), 0, 0, UNKNOWN_PARTITION)
+        return error, 0
+    partition = queue.partitions.get(wanted.partition)
+    if partition is None:
+        return FetchedEntry(wanted.queue, wanted.partition, (), 0, 0), 0
+    end, start = partition.end, partition.log_start
+    if not start <= wanted.offset <= end:
+        error = FetchedEntry(wanted.queue, wanted.partition, (), end, start, OUT_OF_RANGE)
+        return error, 0
+    records, size = _within(partition, wanted.offset, min(wanted.max_bytes, budget), is_first)
+    return FetchedEntry(wanted.queue, wanted.partition, tuple(records), end, start), size
+
+
+def _within(
+    partition: Partition, offset: int, bytes_max: int, is_first: bool
+) -> tuple[list[Message], int]:
+    """Messages from an offset on whose payloads fit; one that is too large goes alone."""
+    records: list[Message] = []
+    size = 0
+    while offset < partition.end:
+        message = partition.at(offset)
+        if size + len(message.payload) > bytes_max and (records or not is_first):
+            break
+        records.append(message)
+        size += len(message.payload)
+        offset += 1
+    return records, size
+
+
+def _dead_letters(state: State, query: DlqList) -> DlqReply:
+    if query.queue is None:
+        queues = list(state.queues.values())
+    else:
+        queues = [queue] if (queue := state.queues.get(query.queue)) is not None else []
+    newest = [reversed(list(queue.dead.values())) for queue in queues]
+    order = attrgetter("failed_us", "dead_letter_id")
+    letters = (
+        letter for letter in merge(*newest, key=order, reverse=True) if _matches(letter, query)
+    )
+    page = islice(letters, query.offset, query.offset + query.limit)
+    return DlqReply(tuple(page), query.limit, query.offset)
+
+
+def _matches(letter: DeadLetter, query: DlqList) -> bool:
+    return (
+        (query.group is None or letter.group == query.group)
+        and (query.partition is None or letter.partition == query.partition)
+        and (query.from_us is None or letter.failed_us >= query.from_us)
+        and (query.to_us is None or letter.failed_us <= query.to_us)
+    )

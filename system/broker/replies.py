@@ -1,0 +1,277 @@
+"""Replies: what the machine says to each command and query, before HTTP gives it a shape.
+
+All records are immutable. Times are UTC microseconds, payloads are JSON bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from .message import Message
+
+
+class PushedItem(msgspec.Struct, frozen=True):
+    """One pushed item's result; a duplicate names the message that was stored first."""
+
+    message_id: str
+    transaction_id: str
+    queue: str
+    status: Literal["queued", "duplicate"]
+    offset: int
+
+
+class PushReply(msgspec.Struct, frozen=True):
+    """In request order."""
+
+    items: tuple[PushedItem, ...]
+
+
+class ClaimedRun(msgspec.Struct, frozen=True):
+    """A contiguous run of one partition's messages handed to a consumer."""
+
+    partition: str
+    partition_id: str
+    attempt: int
+    messages: tuple[Message, ...]
+
+
+class PopReply(msgspec.Struct, frozen=True):
+    """A claim, or nothing.
+
+    Attributes:
+        queue: The queue.
+        group: The consumer group.
+        lease_id: One for all runs; empty with auto-ack and when nothing was claimed. It is what
+            `TakeBack` takes when the requester has vanished.
+        runs: Empty when nothing was ready: the pop parks again or is answered 204.
+        autopilot: (partitions, batch, wait_ms) when the machine filled in a knob.
+    """
+
+    queue: str
+    group: str
+    lease_id: str
+    runs: tuple[ClaimedRun, ...]
+    autopilot: tuple[int, int, int] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was claimed."""
+        return not self.runs
+
+
+class AckedItem(msgspec.Struct, frozen=True):
+    """One ack's result; `error` is empty exactly when `success`."""
+
+    transaction_id: str
+    success: bool
+    error: str = ""
+    lease_released: bool = False
+    dlq: bool = False
+    noop: bool = False
+
+
+class AckReply(msgspec.Struct, frozen=True):
+    """In request order, one for each item."""
+
+    items: tuple[AckedItem, ...]
+
+
+class ExtendReply(msgspec.Struct, frozen=True):
+    """How many leases were prolonged, and the earliest new deadline."""
+
+    lease_id: str
+    renewed: int
+    expires_us: int | None
+
+
+class TransactionPushed(msgspec.Struct, frozen=True):
+    """One pushed item's result inside a transaction."""
+
+    transaction_id: str
+    message_id: str
+    queue: str
+    duplicate: bool = False
+
+
+class TimerResult(msgspec.Struct, frozen=True):
+    """One timer operation's result; `ok` is false exactly for an absent timer."""
+
+    ok: bool
+    status: Literal["scheduled", "rescheduled", "cancelled", "absent"]
+    queue: str
+    key: str
+    transaction_id: str | None
+    message_id: str | None
+    deliver_us: int | None
+
+
+class TransactionReply(msgspec.Struct, frozen=True):
+    """A committed bundle's results, or why it rolled back (`reason` is empty on success).
+
+    Attributes:
+        transaction_id: Minted for this bundle.
+        results: Acks and pushed items in order, then timers.
+        reason: "", "rejected_ack" or "duplicate".
+        error: A text that contains "rolled back"; empty on success.
+    """
+
+    transaction_id: str
+    results: tuple[AckedItem | TransactionPushed | TimerResult, ...]
+    reason: str = ""
+    error: str = ""
+
+
+class TimersReply(msgspec.Struct, frozen=True):
+    """In request order."""
+
+    results: tuple[TimerResult, ...]
+
+
+class FireReply(msgspec.Struct, frozen=True):
+    """How many timers fired."""
+
+    fired: int
+
+
+class TakeBackReply(msgspec.Struct, frozen=True):
+    """Whether the claim was undone."""
+
+    taken_back: bool
+
+
+class ConfigureReply(msgspec.Struct, frozen=True):
+    """All effective options by their camelCase names."""
+
+    queue: str
+    queue_id: str
+    namespace: str
+    task: str
+    options: dict[str, int | bool]
+
+
+class DeleteQueueReply(msgspec.Struct, frozen=True):
+    """Whether the queue existed."""
+
+    queue: str
+    existed: bool
+
+
+class DeleteDeadLetterReply(msgspec.Struct, frozen=True):
+    """How many dead letters were removed; none means 404."""
+
+    partition_id: str
+    transaction_id: str
+    deleted: int
+
+
+class PartitionDepth(msgspec.Struct, frozen=True):
+    """One partition's counts; ready = pending - processing."""
+
+    partition: str
+    pending: int
+    processing: int
+    ready: int
+
+
+class DepthReply(msgspec.Struct, frozen=True):
+    """Counts of one queue and group; `partitions` is None for an unknown queue."""
+
+    queue: str
+    group: str
+    partitions: tuple[PartitionDepth, ...] | None
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A message that a group gave up on."""
+
+    dead_letter_id: str
+    message: Message
+    partition_id: str
+    queue: str
+    partition: str
+    group: str
+    error: str
+    retry_count: int
+    failed_us: int
+
+
+class DlqReply(msgspec.Struct, frozen=True):
+    """One page, newest first."""
+
+    letters: tuple[DeadLetter, ...]
+    limit: int
+    offset: int
+
+
+class FetchedEntry(msgspec.Struct, frozen=True):
+    """One partition's records and bounds; `error` is empty when the offset is inside them."""
+
+    queue: str
+    partition: str
+    records: tuple[Message, ...]
+    high_watermark: int
+    log_start: int
+    error: str = ""
+
+
+class FetchReply(msgspec.Struct, frozen=True):
+    """In request order. `is_final` says that a long poll must answer now."""
+
+    entries: tuple[FetchedEntry, ...]
+    is_final: bool
+
+
+class TimerRow(msgspec.Struct, frozen=True):
+    """One waiting timer."""
+
+    queue: str
+    key: str
+    partition: str
+    transaction_id: str
+    message_id: str
+    payload: bytes
+    deliver_us: int
+
+
+class TimerReply(msgspec.Struct, frozen=True):
+    """The timer, or None."""
+
+    queue: str
+    key: str
+    row: TimerRow | None
+
+
+class TimerListReply(msgspec.Struct, frozen=True):
+    """One page in key order; `truncated` says that more follow."""
+
+    rows: tuple[TimerRow, ...]
+    truncated: bool
+
+
+class TimerCountReply(msgspec.Struct, frozen=True):
+    """How many timers match."""
+
+    count: int
+
+
+Reply = (
+    PushReply
+    | PopReply
+    | AckReply
+    | ExtendReply
+    | TransactionReply
+    | TimersReply
+    | FireReply
+    | TakeBackReply
+    | ConfigureReply
+    | DeleteQueueReply
+    | DeleteDeadLetterReply
+    | DepthReply
+    | DlqReply
+    | FetchReply
+    | TimerReply
+    | TimerListReply
+    | TimerCountReply
+)

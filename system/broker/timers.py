@@ -1,0 +1,121 @@
+"""Timers: messages that are pushed later, one for each (queue, key)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from heapq import heappop, heappush
+from typing import Final
+
+from .commands import CancelTimer, TimerOperation
+from .mint import Mint
+from .replies import TimerResult, TimerRow
+
+FIRES_MAX: Final = 256
+"""Timers fired by one command."""
+
+
+class TimerTable:
+    """All waiting timers, by key and by due instant."""
+
+    __slots__ = ("_due", "_keys", "_rows")
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str], TimerRow] = {}
+        self._keys: dict[str, list[str]] = {}
+        self._due: list[tuple[int, str, str, str]] = []
+
+    def apply(self, operation: TimerOperation, mint: Mint, now_us: int) -> TimerResult:
+        """Carry out one operation. Cost: a search among the queue's keys."""
+        if isinstance(operation, CancelTimer):
+            return self._cancel(operation)
+        known = (operation.queue, operation.key) in self._rows
+        row = TimerRow(
+            operation.queue,
+            operation.key,
+            operation.partition,
+            operation.transaction_id,
+            mint.new_id(),
+            operation.payload,
+            now_us + max(0, operation.delay_ms) * 1000,
+        )
+        self._put(row)
+        return TimerResult(
+            True,
+            "rescheduled" if known else "scheduled",
+            row.queue,
+            row.key,
+            row.transaction_id,
+            row.message_id,
+            row.deliver_us,
+        )
+
+    def take_due(self, now_us: int, limit: int) -> list[TimerRow]:
+        """Remove the timers due by now, earliest first (then by message id), at most `limit`."""
+        taken: list[TimerRow] = []
+        while len(taken) < limit:
+            next_us = self.next_due_us()
+            if next_us is None or next_us > now_us:
+                break
+            _, _, queue, key = heappop(self._due)
+            taken.append(self._remove(queue, key))
+        return taken
+
+    def next_due_us(self) -> int | None:
+        """When the earliest timer is due."""
+        due = self._due
+        while due:
+            deliver_us, message_id, queue, key = due[0]
+            row = self._rows.get((queue, key))
+            if row is not None and row.message_id == message_id:
+                return deliver_us
+            heappop(due)
+        return None
+
+    def get(self, queue: str, key: str) -> TimerRow | None:
+        """One timer."""
+        return self._rows.get((queue, key))
+
+    def page(self, queue: str, after: str, prefix: str, limit: int) -> tuple[list[TimerRow], bool]:
+        """Up to `limit` timers in key order after a key, and whether more follow."""
+        keys = self._keys.get(queue, [])
+        start = max(bisect_right(keys, after) if after else 0, bisect_left(keys, prefix))
+        page = keys[start : start + limit + 1]
+        chosen = [key for key in page if key.startswith(prefix)]
+        return [self._rows[queue, key] for key in chosen[:limit]], len(chosen) > limit
+
+    def count(self, queue: str, prefix: str) -> int:
+        """How many timers of a queue have keys with this prefix. Cost: those timers."""
+        keys = self._keys.get(queue, [])
+        if not prefix:
+            return len(keys)
+        start = bisect_left(keys, prefix)
+        end = start
+        while end < len(keys) and keys[end].startswith(prefix):
+            end += 1
+        return end - start
+
+    def rows(self) -> list[TimerRow]:
+        """All timers in the order (queue, key)."""
+        return [self._rows[place] for place in sorted(self._rows)]
+
+    def _put(self, row: TimerRow) -> None:
+        if (row.queue, row.key) not in self._rows:
+            insort(self._keys.setdefault(row.queue, []), row.key)
+        self._rows[row.queue, row.key] = row
+        heappush(self._due, (row.deliver_us, row.message_id, row.queue, row.key))
+
+    def _cancel(self, operation: CancelTimer) -> TimerResult:
+        queue, key = operation.queue, operation.key
+        if (queue, key) not in self._rows:
+            return TimerResult(False, "absent", queue, key, operation.transaction_id, None, None)
+        row = self._remove(queue, key)
+        return TimerResult(
+            True, "cancelled", queue, key, row.transaction_id, row.message_id, row.deliver_us
+        )
+
+    def _remove(self, queue: str, key: str) -> TimerRow:
+        keys = self._keys[queue]
+        del keys[bisect_left(keys, key)]
+        if not keys:
+            del self._keys[queue]
+        return self._rows.pop((queue, key))

@@ -1,0 +1,130 @@
+"""Transactions: acks, pushes and timers of one entry, all or nothing.
+
+Everything is judged first, against positions as they would become; only a bundle that nothing
+refuses is carried out.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from .acks import by_address, carry_out, contacted_cursor, settle_on
+from .claims import live_cursors
+from .commands import AckItem, Transaction, TransactionAck, TransactionPush
+from .lease import Position
+from .mint import Mint
+from .pushes import Seen, store
+from .readiness import Cursor
+from .replies import AckedItem, TransactionPushed, TransactionReply
+from .settle import NO_CONSUMER, STALE_LEASE, Settlement
+from .state import State
+
+Step = tuple[Cursor, str, Settlement]
+
+
+class _RefusedError(Exception):
+    """Why the bundle rolls back."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+
+def transact(state: State, mint: Mint, command: Transaction) -> TransactionReply:
+    """Carry out a bundle or roll it back; a repeat of the request gets the first answer."""
+    first = state.outcomes.first("transaction", command.request_id)
+    if isinstance(first, TransactionReply):
+        return first
+    transaction_id = mint.new_id()
+    try:
+        steps, answers = _judge_acks(state, command)
+        _judge_pushes(state, command)
+    except _RefusedError as refused:
+        text = f"transaction rolled back: {refused.detail}"
+        reply = TransactionReply(transaction_id, (), refused.reason, text)
+    else:
+        results = _carry_out(state, mint, command, steps, answers)
+        timers = [state.timers.apply(operation, mint, state.now_us) for operation in command.timers]
+        reply = TransactionReply(transaction_id, (*results, *timers))
+    state.outcomes.remember("transaction", command.request_id, reply, state.now_us)
+    return reply
+
+
+def _fenced_acks(command: Transaction) -> list[tuple[AckItem, str]]:
+    """The acks with the lease that fences each.
+
+    That is its own, else the only lease that the whole bundle names, else none.
+    """
+    acks = [(op.item, op.group) for op in command.operations if isinstance(op, TransactionAck)]
+    named = dict.fromkeys(command.required_leases)
+    named.update(dict.fromkeys(item.lease_id for item, _ in acks if item.lease_id))
+    if len(named) != 1:
+        return acks
+    (only,) = named
+    return [
+        (item if item.lease_id else msgspec.structs.replace(item, lease_id=only), group)
+        for item, group in acks
+    ]
+
+
+def _judge_acks(state: State, command: Transaction) -> tuple[list[Step], list[AckedItem]]:
+    for lease_id in command.required_leases:
+        claim = state.claims.by_lease(lease_id)
+        if claim is None or not live_cursors(claim, state.now_us):
+            raise _RefusedError("rejected_ack", STALE_LEASE)
+    acks = _fenced_acks(command)
+    staged: dict[int, Position] = {}
+    steps: list[Step] = []
+    answers: dict[int, AckedItem] = {}
+    for (partition_id, group, lease_id), places in by_address(acks):
+        cursor = contacted_cursor(state, partition_id, group)
+        if cursor is None:
+            raise _RefusedError("rejected_ack", NO_CONSUMER)
+        position = staged.get(cursor.number, cursor.position)
+        own = [acks[place][0] for place in places]
+        settlement = settle_on(state, cursor, position, own, recalls=False)
+        for place, answer in zip(places, settlement.answers, strict=True):
+            if not answer.success:
+                raise _RefusedError("rejected_ack", answer.error)
+            answers[place] = answer
+        staged[cursor.number] = settlement.position
+        steps.append((cursor, lease_id, settlement))
+    return steps, [answers[place] for place in range(len(acks))]
+
+
+def _judge_pushes(state: State, command: Transaction) -> None:
+    for operation in command.operations:
+        if not isinstance(operation, TransactionPush):
+            continue
+        item = operation.item
+        queue = state.queues.get(item.queue)
+        partition = queue.partitions.get(item.partition) if queue is not None else None
+        if queue is None or partition is None or not item.transaction_id:
+            continue
+        if state.duplicate_of(queue, partition, item.transaction_id) is not None:
+            raise _RefusedError("duplicate", f"duplicate transactionId {item.transaction_id}")
+
+
+def _carry_out(
+    state: State, mint: Mint, command: Transaction, steps: list[Step], answers: list[AckedItem]
+) -> list[AckedItem | TransactionPushed]:
+    for cursor, lease_id, settlement in steps:
+        carry_out(state, mint, cursor, lease_id, settlement)
+    seen: Seen = {}
+    acked = iter(answers)
+    results: list[AckedItem | TransactionPushed] = []
+    for operation in command.operations:
+        if isinstance(operation, TransactionAck):
+            results.append(next(acked))
+            continue
+        pushed = store(state, mint, operation.item, seen)
+        results.append(
+            TransactionPushed(
+                pushed.transaction_id,
+                pushed.message_id,
+                pushed.queue,
+                pushed.status == "duplicate",
+            )
+        )
+    return results

@@ -1,0 +1,150 @@
+"""Configure, deletions, depth, dead letters and fetch: requests to commands and queries."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from ..broker.commands import (
+    DEFAULT_PARTITION,
+    QUEUE_MODE,
+    Configure,
+    DeleteDeadLetter,
+    DeleteQueue,
+)
+from ..broker.options import FLAG_NAMES, OPTION_NAMES
+from ..broker.queries import Depth, DlqList, Fetch, FetchEntry
+from .answer import bad_request
+from .incoming import Incoming, check_names, clamped, decode, whole
+from .request import FetchRequest, ReadRequest, Write
+from .timestamps import parse_rfc3339
+
+OPTION_MAX: Final = 10**9
+DLQ_LIMIT: Final = 100
+DLQ_LIMIT_MAX: Final = 1000
+FETCH_ENTRIES_MAX: Final = 1024
+FETCH_BYTES: Final = 1 << 20
+FETCH_BYTES_MAX: Final = 8 << 20
+FETCH_WAIT_MS_MAX: Final = 30_000
+
+_CONFIGURE: Final = msgspec.json.Decoder(dict[str, object])
+
+
+class _FetchEntryBody(msgspec.Struct, rename="camel"):
+    queue: str
+    partition: str | None = None
+    offset: int | None = None
+    max_bytes: int | None = None
+
+
+class _FetchBody(msgspec.Struct, rename="camel"):
+    entries: list[_FetchEntryBody]
+    max_wait_ms: int | None = None
+    min_bytes: int | None = None
+    max_bytes: int | None = None
+
+
+_FETCH: Final = msgspec.json.Decoder(_FetchBody)
+
+
+def configure(incoming: Incoming) -> Write:
+    """POST /api/v1/configure; options inside `options` or beside `queue`."""
+    body = decode(_CONFIGURE, incoming.body)
+    queue = _label(body, "queue")
+    check_names(queue or "", "")
+    mode = body.get("mode") or "merge"
+    if mode not in ("merge", "replace"):
+        raise bad_request(f"mode must be merge or replace, got {mode!r}")
+    nested = body.get("options")
+    if nested is not None and not isinstance(nested, dict):
+        raise bad_request("options must be an object")
+    given = {**body, **(nested or {})}
+    options = {name: _option(name, given[name]) for name in OPTION_NAMES if name in given}
+    command = Configure(
+        incoming.request_id,
+        queue or "",
+        options,
+        _label(body, "namespace"),
+        _label(body, "task"),
+        mode == "replace",
+    )
+    return Write(command)
+
+
+def delete_queue(incoming: Incoming) -> Write:
+    """DELETE /api/v1/resources/queues/:queue."""
+    return Write(DeleteQueue(incoming.request_id, incoming.part(5)))
+
+
+def delete_message(incoming: Incoming) -> Write:
+    """DELETE /api/v1/messages/:partitionId/:transactionId, which removes dead letters."""
+    return Write(DeleteDeadLetter(incoming.request_id, incoming.part(4), incoming.part(5)))
+
+
+def depth(incoming: Incoming) -> ReadRequest:
+    """GET /api/v1/resources/queues/:queue/depth?group=."""
+    group = incoming.parameters().get("group") or QUEUE_MODE
+    return ReadRequest(Depth(incoming.part(5), group))
+
+
+def dead_letters(incoming: Incoming) -> ReadRequest:
+    """GET /api/v1/dlq."""
+    parameters = incoming.parameters()
+    start, end = parameters.get("from"), parameters.get("to")
+    return ReadRequest(
+        DlqList(
+            parameters.get("queue") or None,
+            parameters.get("consumerGroup") or None,
+            parameters.get("partition") or None,
+            parse_rfc3339(start) if start else None,
+            parse_rfc3339(end) if end else None,
+            clamped(whole(parameters.get("limit")), DLQ_LIMIT, 0, DLQ_LIMIT_MAX),
+            clamped(whole(parameters.get("offset")), 0, 0, 1 << 31),
+        )
+    )
+
+
+def fetch(incoming: Incoming) -> FetchRequest:
+    """POST /api/v1/fetch."""
+    body = decode(_FETCH, incoming.body)
+    if len(body.entries) > FETCH_ENTRIES_MAX:
+        raise bad_request(f"{len(body.entries)} entries; at most {FETCH_ENTRIES_MAX}")
+    entries = tuple(
+        [
+            FetchEntry(
+                entry.queue,
+                entry.partition or DEFAULT_PARTITION,
+                entry.offset or 0,
+                clamped(entry.max_bytes, FETCH_BYTES, 1, FETCH_BYTES_MAX),
+            )
+            for entry in body.entries
+        ]
+    )
+    query = Fetch(
+        entries,
+        clamped(body.min_bytes, 1, 0, FETCH_BYTES_MAX),
+        clamped(body.max_bytes, FETCH_BYTES_MAX, 1, FETCH_BYTES_MAX),
+    )
+    return FetchRequest(query, clamped(body.max_wait_ms, 0, 0, FETCH_WAIT_MS_MAX))
+
+
+def _label(body: dict[str, object], name: str) -> str | None:
+    value = body.get(name)
+    if value is not None and not isinstance(value, str):
+        raise bad_request(f"{name} must be a text, got {value!r}")
+    return value
+
+
+def _option(name: str, value: object) -> int | bool | None:
+    if value is None:
+        return None
+    if name in FLAG_NAMES:
+        if isinstance(value, bool):
+            return value
+        raise bad_request(f"{name} must be true or false, got {value!r}")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= OPTION_MAX:
+        raise bad_request(f"{name} must be a whole number from 0 to {OPTION_MAX}, got {value!r}")
+    return value

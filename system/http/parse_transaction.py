@@ -1,0 +1,75 @@
+"""Transactions: the request to a command."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from ..broker.commands import QUEUE_MODE, AckStatus, Transaction, TransactionAck, TransactionPush
+from .answer import bad_request
+from .incoming import Incoming, decode
+from .parse_messages import AckBody, PushItemBody, ack_item, refuse_binary
+from .parse_timers import TimerFields, timer_operations
+from .request import Write
+
+
+class _Operation(msgspec.Struct):
+    type: str
+
+
+class _PushList(msgspec.Struct):
+    items: list[PushItemBody] | None = None
+
+
+class _TransactionBody(msgspec.Struct, rename="camel"):
+    operations: list[msgspec.Raw] | None = None
+    required_leases: list[str | None] | None = None
+    kv: list[msgspec.Raw] | None = None
+    timers: list[TimerFields] | None = None
+    positions: list[msgspec.Raw] | None = None
+
+
+_TRANSACTION: Final = msgspec.json.Decoder(_TransactionBody)
+_OPERATION: Final = msgspec.json.Decoder(_Operation)
+_PUSH_LIST: Final = msgspec.json.Decoder(_PushList)
+_PUSH_ITEM: Final = msgspec.json.Decoder(PushItemBody)
+_ACK: Final = msgspec.json.Decoder(AckBody)
+_SIGNALS: Final[dict[str, AckStatus]] = {"failed": "failed", "retry": "retry", "dlq": "dlq"}
+
+
+def transaction(incoming: Incoming) -> Write:
+    """POST /api/v1/transaction. Lists `kv` and `positions` are refused unless empty."""
+    refuse_binary(incoming)
+    body = decode(_TRANSACTION, incoming.body)
+    if body.kv:
+        raise bad_request("kv is not served")
+    if body.positions:
+        raise bad_request("positions are not served")
+    operations: list[TransactionAck | TransactionPush] = []
+    for raw in body.operations or ():
+        operations.extend(_operations(bytes(raw)))
+    timers = timer_operations(body.timers or [], "timers_server_owned_field")
+    if not operations and not timers:
+        raise bad_request("a transaction needs at least one operation")
+    leases = tuple([lease for lease in body.required_leases or () if lease])
+    return Write(Transaction(incoming.request_id, tuple(operations), leases, timers))
+
+
+def _operations(raw: bytes) -> list[TransactionAck | TransactionPush]:
+    kind = decode(_OPERATION, raw).type
+    if kind == "ack":
+        body = decode(_ACK, raw)
+        group = body.consumer_group or QUEUE_MODE
+        return [TransactionAck(ack_item(body, _status(body.status)), group)]
+    if kind != "push":
+        raise bad_request(f"operation type must be push or ack, got {kind!r}")
+    items = decode(_PUSH_LIST, raw).items
+    if items is None:
+        items = [decode(_PUSH_ITEM, raw)]
+    return [TransactionPush(item.item(keeps_trace=True)) for item in items]
+
+
+def _status(text: str | None) -> AckStatus:
+    """The status of an ack in a transaction, where an unknown one means completed."""
+    return _SIGNALS.get(text or "", "completed")

@@ -1,0 +1,66 @@
+"""What a request asks for, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..broker.commands import Command, Pop
+from ..broker.queries import Fetch, Query
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A command for the log.
+
+    Attributes:
+        command: The command.
+        shape: How `render` shapes the reply where one command serves two routes.
+    """
+
+    command: Command
+    shape: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PopRequest:
+    """A pop, which enters the log only when `Machine.can_pop` says so.
+
+    Attributes:
+        command: The command.
+        wait_ms: How long the client waits for messages; 0 answers at once.
+    """
+
+    command: Pop
+    wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """A read of the leader's state."""
+
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """A read of this node's state, possibly a little behind.
+
+    Attributes:
+        query: The query.
+        max_wait_ms: Answer when the reply is final or when this is over.
+    """
+
+    query: Fetch
+    max_wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Something only this node can answer: "health" or "metrics"."""
+
+    name: str
+
+
+Request = Write | PopRequest | ReadRequest | FetchRequest | Local
+Rendered = Write | PopRequest | ReadRequest | FetchRequest
+"""The requests whose replies come from the machine."""

@@ -1,0 +1,247 @@
+"""HTTP/1.1 connections on trio: one task a connection, answers in the order of the requests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from .framing import CONTINUE, FramingError, HttpLimits, Request, RequestParser, encode_response
+from .routes import Answer, error_answer, too_large_answer
+
+READ_BYTES: Final = 64 * 1024
+WRITE_TIMEOUT_S: Final = 30.0
+
+_LINGER_S: Final = 2.0
+_PIPELINED_BYTES_MAX: Final = 1024 * 1024
+_ERROR_CODES: Final = {408: "timeout", 431: "bad_request", 405: "method_not_allowed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An answer, and what to do when it cannot be handed to its client."""
+
+    answer: Answer
+    on_lost: Callable[[], None] | None = None
+
+
+Handler = Callable[[Request, "ClientConnection"], Awaitable[Delivery]]
+
+
+class HttpServer:
+    """Serves connections until told to stop.
+
+    Args:
+        handler: Answers one request; called one at a time for each connection.
+        limits: What a connection may cost.
+
+    Attributes:
+        is_closing: Whether every answer from now on is its connection's last.
+    """
+
+    def __init__(self, handler: Handler, limits: HttpLimits = HttpLimits()) -> None:  # noqa: B008
+        self.is_closing = False
+        self._handler = handler
+        self._limits = limits
+        self._connections: set[ClientConnection] = set()
+        self._emptied = trio.Event()
+
+    async def serve(self, stream: trio.abc.HalfCloseableStream) -> None:
+        """Serve one connection until it ends."""
+        connection = ClientConnection(stream, self._handler, self._limits, self)
+        self._connections.add(connection)
+        try:
+            await connection.run()
+        finally:
+            self._connections.discard(connection)
+            if not self._connections:
+                self._emptied.set()
+
+    def close_idle(self) -> None:
+        """Close connections that wait for a request, and the others behind their next answer."""
+        self.is_closing = True
+        for connection in list(self._connections):
+            connection.close_if_idle()
+
+    async def wait_empty(self) -> None:
+        """Return once no connection is left."""
+        while self._connections:
+            self._emptied = trio.Event()
+            await self._emptied.wait()
+
+
+class ClientConnection:
+    """One client's connection."""
+
+    def __init__(
+        self,
+        stream: trio.abc.HalfCloseableStream,
+        handler: Handler,
+        limits: HttpLimits,
+        server: HttpServer,
+    ) -> None:
+        self._stream = stream
+        self._handler = handler
+        self._limits = limits
+        self._server = server
+        self._parser = RequestParser(limits)
+        self._scope = trio.CancelScope()
+        self._is_idle = True
+        self._has_ended = False
+        self._request_began = math.inf
+        self._unparsed_bytes = 0
+
+    async def run(self) -> None:
+        """Answer requests until either side has had enough."""
+        async with self._stream:
+            try:
+                refusal = await self._serve()
+                if refusal is not None:
+                    await self._refuse(refusal)
+            except trio.BrokenResourceError:
+                return
+
+    async def _serve(self) -> FramingError | None:
+        try:
+            with self._scope:
+                await self._answer_all()
+        except FramingError as error:
+            return error
+        if self._scope.cancelled_caught and self._is_mid_request():
+            return FramingError(408, "the request took too long to arrive")
+        return None
+
+    async def wait_gone(self) -> None:
+        """Return once the client has hung up; what it sends meanwhile is kept.
+
+        For the handler only, while it works on a request of this connection.
+        """
+        while not self._has_ended:
+            if self._unparsed_bytes > _PIPELINED_BYTES_MAX:
+                await trio.sleep_forever()
+            try:
+                data = await self._stream.receive_some(READ_BYTES)
+            except trio.BrokenResourceError:
+                data = b""
+            self._take(data)
+            self._unparsed_bytes += len(data)
+
+    def close_if_idle(self) -> None:
+        """End the connection unless a request is being received or answered."""
+        if self._is_idle:
+            self._scope.cancel()
+
+    async def _answer_all(self) -> None:
+        while True:
+            request = await self._next_request()
+            if request is None:
+                return
+            delivery = await self._handler(request, self)
+            close = self._server.is_closing or not request.keep_alive
+            if not await self._deliver(request, delivery, close) or close:
+                return
+
+    async def _next_request(self) -> Request | None:
+        parser = self._parser
+        while (request := parser.next_request()) is None:
+            self._unparsed_bytes = 0
+            if self._has_ended:
+                return None
+            if parser.wants_continue:
+                parser.wants_continue = False
+                await self._send(CONTINUE)
+            self._scope.deadline = self._read_deadline()
+            self._is_idle = not self._is_mid_request()
+            if self._is_idle and self._server.is_closing:
+                return None
+            self._take(await self._stream.receive_some(READ_BYTES))
+        self._is_idle = False
+        self._scope.deadline = math.inf
+        self._request_began = math.inf
+        return request
+
+    def _take(self, data: bytes | bytearray) -> None:
+        if not data:
+            self._has_ended = True
+        else:
+            self._parser.feed(bytes(data))
+
+    def _is_mid_request(self) -> bool:
+        return self._parser.in_headers or self._parser.in_body
+
+    def _read_deadline(self) -> float:
+        now = trio.current_time()
+        if self._parser.in_body:
+            return now + self._limits.body_timeout_s
+        if self._parser.in_headers:
+            self._request_began = min(self._request_began, now)
+            return self._request_began + self._limits.header_timeout_s
+        self._request_began = math.inf
+        return now + self._limits.idle_timeout_s
+
+    async def _deliver(self, request: Request, delivery: Delivery, close: bool) -> bool:
+        """Write an answer; False when the client did not take it."""
+        answer = delivery.answer
+        if delivery.on_lost is not None and await self._is_gone():
+            delivery.on_lost()
+            return False
+        data = encode_response(
+            answer.status,
+            answer.body,
+            answer.content_type,
+            answer.headers,
+            close,
+            head_only=request.method == "HEAD",
+        )
+        try:
+            await self._send(data)
+        except trio.BrokenResourceError:
+            if delivery.on_lost is not None:
+                delivery.on_lost()
+            return False
+        return True
+
+    async def _send(self, data: bytes) -> None:
+        """Write everything.
+
+        Raises:
+            trio.BrokenResourceError: The client is gone, or reads too slowly.
+        """
+        with trio.move_on_after(WRITE_TIMEOUT_S) as scope:
+            await self._stream.send_all(data)
+        if scope.cancelled_caught:
+            raise trio.BrokenResourceError("answer not read in time")
+
+    async def _is_gone(self) -> bool:
+        """Whether the client has hung up already, as far as can be known without waiting."""
+        if isinstance(self._stream, trio.SocketStream):
+            while not self._has_ended and self._stream.socket.is_readable():
+                if self._unparsed_bytes > _PIPELINED_BYTES_MAX:
+                    break
+                try:
+                    data = await self._stream.receive_some(READ_BYTES)
+                except trio.BrokenResourceError:
+                    data = b""
+                self._take(data)
+                self._unparsed_bytes += len(data)
+        return self._has_ended
+
+    async def _refuse(self, error: FramingError) -> None:
+        """Answer what is no acceptable request, then close so that the client can read that."""
+        if error.status == 413:
+            answer = too_large_answer()
+        else:
+            code = _ERROR_CODES.get(error.status, "bad_request")
+            answer = error_answer(error.status, code, str(error))
+        data = encode_response(
+            answer.status, answer.body, answer.content_type, answer.headers, close=True
+        )
+        with trio.move_on_after(_LINGER_S):
+            await self._stream.send_all(data)
+            await self._stream.send_eof()
+            # Closing with unread bytes would reset the connection, and the answer with it.
+            while await self._stream.receive_some(READ_BYTES):
+                pass

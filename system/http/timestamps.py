@@ -1,0 +1,33 @@
+"""RFC 3339 times in one format everywhere: UTC, `Z`, six fraction digits.
+
+Clients compare them as texts.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def rfc3339(instant_us: int) -> str:
+    """Write UTC microseconds, as in `2026-11-30T12:00:00.000001Z`."""
+    second, microsecond = divmod(instant_us, 1_000_000)
+    return f"{_second(second)}.{microsecond:06d}Z"
+
+
+def parse_rfc3339(text: str) -> int | None:
+    """Read an ISO 8601 time as UTC microseconds; None when it is none. Without offset it is UTC."""
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if instant.tzinfo is None:
+        instant = instant.replace(tzinfo=UTC)
+    return max(0, (instant - _EPOCH) // timedelta(microseconds=1))
+
+
+@lru_cache(maxsize=4096)
+def _second(second: int) -> str:
+    return (_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S")

@@ -1,0 +1,171 @@
+"""From a checked configuration to a node that serves, and back to a clean end."""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from ..bugs import parse_bugs
+from ..raft.core import RaftCore, RaftLog
+from ..raft.events import RaftConfig
+from ..storage.disk import LossyDisk, RealDisk
+from ..storage.wal import Recovered, Wal
+from .clock import NodeClock
+from .config import Address, ConfigError, NodeConfig
+from .counters import Counters
+from .logbook import Logbook
+from .node import Node, NodeSettings
+from .shutdown import stop_gracefully
+from .writer import StorageWriter
+
+LOG_DIRECTORY: Final = "log"
+
+_BACKLOG: Final = 1024
+_SWITCH_INTERVAL_S: Final = 0.0005
+
+
+@dataclass(frozen=True, slots=True)
+class Sockets:
+    """Bound to their addresses and not listening yet, so that nobody waits on a booting node."""
+
+    client: socket.socket
+    peer: socket.socket
+
+
+def bind_sockets(config: NodeConfig, stack: ExitStack) -> Sockets:
+    """Take the node's two addresses.
+
+    Raises:
+        ConfigError: One of them is taken or is not this host's.
+    """
+    return Sockets(
+        _bind("client", config.client, stack),
+        _bind(f"peers.{config.node}", config.peers[config.node], stack),
+    )
+
+
+def _bind(name: str, address: Address, stack: ExitStack) -> socket.socket:
+    host, port = address
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        raise ConfigError(f"{name}: cannot listen on {host}:{port}: {error.strerror}") from None
+    return bound
+
+
+def _listen(name: str, bound: socket.socket) -> trio.SocketListener:
+    try:
+        bound.listen(_BACKLOG)
+    except OSError as error:
+        host, port = bound.getsockname()[:2]
+        raise ConfigError(f"{name}: cannot listen on {host}:{port}: {error.strerror}") from None
+    return trio.SocketListener(trio.socket.from_stdlib_socket(bound))
+
+
+def open_log(config: NodeConfig) -> tuple[Wal, Recovered]:
+    """Open a node's log.
+
+    Raises:
+        DirectoryLockedError: Another process has it.
+        DamagedLogError: It holds something that no crash explains.
+        DiskFailedError: The disk refused.
+    """
+    root = Path(config.data_dir)
+    try:
+        disk = RealDisk(root) if config.disk == "real" else LossyDisk(root)
+    except OSError as error:
+        raise ConfigError(f"data_dir: cannot make {root}: {error.strerror}") from None
+    return Wal.open(disk, LOG_DIRECTORY, bugs=parse_bugs(config.bugs))
+
+
+async def run_node(
+    config: NodeConfig,
+    token: bytes,
+    sockets: Sockets,
+    log: Wal,
+    recovered: Recovered,
+    logbook: Logbook,
+    version: str,
+) -> None:
+    """Serve until SIGTERM (or SIGINT, unless that is the parent's business), then stop cleanly.
+
+    Raises:
+        ConfigError: An address was taken between binding it and listening on it.
+    """
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    clock = NodeClock(time.time_ns() // 1000)
+    counters = Counters()
+    bugs = parse_bugs(config.bugs)
+    core = RaftCore(
+        RaftConfig(
+            node_id=config.node,
+            voters=tuple(sorted(config.peers)),
+            election_ms_min=config.election_ms_min,
+            election_ms_max=config.election_ms_max,
+            heartbeat_ms=config.heartbeat_ms,
+        ),
+        recovered.hard_state,
+        RaftLog(recovered.entries, recovered.start_index),
+        random.SystemRandom().randint,
+        clock.now_us(),
+        bugs,
+    )
+    settings = NodeSettings(
+        node=config.node,
+        peers={name: at for name, at in config.peers.items() if name != config.node},
+        token=token,
+        request_deadline_ms=config.request_deadline_ms,
+        version=version,
+        bugs=bugs,
+    )
+    trio_token = trio.lowlevel.current_trio_token()
+
+    def report(sequence: int) -> None:
+        try:
+            trio_token.run_sync_soon(node.driver.durable, sequence)
+        except trio.RunFinishedError:
+            # The node has ended; what was synced last is in the log all the same.
+            return
+
+    writer = StorageWriter(log, report, logbook, counters)
+    node = Node(settings, core, clock, writer.put, logbook, counters)
+    writer.start()
+    signals = {signal.SIGTERM} if config.die_with_parent else {signal.SIGTERM, signal.SIGINT}
+    with trio.open_signal_receiver(*signals) as received:
+        async with trio.open_nursery() as nursery:
+            peer_listener = _listen(f"peers.{config.node}", sockets.peer)
+            client_listener = _listen("client", sockets.client)
+            nursery.start_soon(node.run)
+            nursery.start_soon(trio.serve_listeners, node.gate.serve, [peer_listener])
+            accepting = trio.CancelScope()
+            nursery.start_soon(_accept, node, client_listener, accepting, nursery)
+            logbook.info("listening", client=config.client[1], peer=config.peers[config.node][1])
+            async for _ in received:
+                break
+            await stop_gracefully(node, bool(settings.peers), accepting.cancel, logbook)
+            nursery.cancel_scope.cancel()
+    writer.stop()
+    logbook.info("stopped")
+
+
+async def _accept(
+    node: Node,
+    listener: trio.SocketListener,
+    accepting: trio.CancelScope,
+    connections: trio.Nursery,
+) -> None:
+    with accepting:
+        await trio.serve_listeners(node.server.serve, [listener], handler_nursery=connections)
+    await listener.aclose()

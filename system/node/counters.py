@@ -1,0 +1,56 @@
+"""What a node counts about itself, for `/metrics` and `/health`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(slots=True)
+class Counters:
+    """All since the node's start.
+
+    Attributes:
+        requests: HTTP requests taken from this node's own clients.
+        forwarded: Of these, sent on to a leader (each try counts).
+        served: Requests answered as leader, own and forwarded ones.
+        retried: Tries that had to be made again, here or at another leader.
+        gave_up: Requests answered 503 at their deadline.
+        proposals: Log entries proposed.
+        commands: Commands in them.
+        applied: Log entries applied.
+        parked: Pops that had to wait.
+        take_backs: Claims taken back because their requester had vanished.
+        timers_fired: `FireTimers` commands proposed.
+        raft_sent: Messages to peers.
+        raft_received: Messages from peers.
+        raft_dropped: Messages not sent, for want of a connection or of room.
+        syncs: Syncs of the log.
+        sync_us: Time spent in them.
+        sync_us_max: The slowest.
+        refused_peers: Connections to the peer port that were turned away.
+        internal_errors: Requests answered 500.
+    """
+
+    requests: int = 0
+    forwarded: int = 0
+    served: int = 0
+    retried: int = 0
+    gave_up: int = 0
+    proposals: int = 0
+    commands: int = 0
+    applied: int = 0
+    parked: int = 0
+    take_backs: int = 0
+    timers_fired: int = 0
+    raft_sent: int = 0
+    raft_received: int = 0
+    raft_dropped: int = 0
+    syncs: int = 0
+    sync_us: int = 0
+    sync_us_max: int = 0
+    refused_peers: int = 0
+    internal_errors: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """All counts by name."""
+        return asdict(self)

@@ -1,0 +1,223 @@
+"""Where a leader serves requests: writes, parked pops, reads, timers, claims to take back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import trio
+
+from ..broker.commands import Command, Pop, TakeBack
+from ..broker.machine import Machine
+from ..broker.replies import PopReply, Reply
+from ..http.routes import (
+    Answer,
+    PopRequest,
+    ReadRequest,
+    Write,
+    empty_pop_answer,
+    error_answer,
+    render,
+)
+from .asker import Asker
+from .barrier import ReadBarrier
+from .clock import NodeClock
+from .counters import Counters
+from .leadership import Leadership
+from .parking import WAKES_PER_SUCCESS, ParkingLot, Verdict, lane_of
+from .proposals import Proposals, Waiter
+
+POP_MARGIN_S: Final = 0.05
+POP_TRIES_MAX: Final = 3
+"""How often a pop enters the log in a row, although others were faster, before it parks."""
+
+POP_GRACE_S: Final = 1.0
+"""How long past its own end a pop whose claim is in the log already waits for the outcome."""
+
+_SMALL_COMMAND_BYTES: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """An answer, and the claim inside it that must be taken back if nobody gets to read it."""
+
+    answer: Answer
+    lease: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotServed:
+    """No answer from here; `handed_over` says that the request may be in the log."""
+
+    handed_over: bool
+
+
+Outcome = Served | NotServed
+
+
+class LeaderDesk:
+    """Serves requests while this node leads; all commands of a leader pass here."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        leadership: Leadership,
+        proposals: Proposals,
+        barrier: ReadBarrier,
+        clock: NodeClock,
+        counters: Counters,
+    ) -> None:
+        self.lot = ParkingLot()
+        self._machine = machine
+        self._leadership = leadership
+        self._proposals = proposals
+        self._barrier = barrier
+        self._clock = clock
+        self._counters = counters
+        self._firing: Waiter | None = None
+        self._is_closing = False
+
+    @property
+    def is_firing(self) -> bool:
+        """Whether due timers are on their way into the log, and more may be due behind them."""
+        return self._firing is not None and not self._firing.settled.is_set()
+
+    async def write(self, request: Write, size: int, deadline: float) -> Outcome:
+        """Commit one command and answer with its reply."""
+        if self._proposals.is_overloaded:
+            text = "more writes wait than this node can hold"
+            return Served(error_answer(429, "overloaded", text, retry_after_s=1))
+        waiter = self._proposals.submit(request.command, size + _SMALL_COMMAND_BYTES)
+        if not waiter.settled.is_set():
+            with trio.move_on_at(deadline):
+                await waiter.settled.wait()
+        if waiter.reply is None:
+            # What is merely gathered yet may still be proposed after its deadline.
+            return NotServed(waiter.was_appended or not waiter.settled.is_set())
+        self._counters.served += 1
+        return Served(render(request, waiter.reply))
+
+    async def read(self, request: ReadRequest, deadline: float) -> Outcome:
+        """Answer from the machine, once that is known to be up to date."""
+        if not await self._barrier.passes(deadline):
+            return NotServed(handed_over=False)
+        self._counters.served += 1
+        return Served(render(request, self._machine.read(request.query, self.stamp_us())))
+
+    async def pop(self, request: PopRequest, asker: Asker, deadline: float) -> Outcome:
+        """Claim messages, waiting for some if the request says so.
+
+        Args:
+            request: What is asked for.
+            asker: Who waits.
+            deadline: When to answer empty at the latest.
+        """
+        margin_s = POP_MARGIN_S
+        if request.wait_ms:
+            margin_s = min(POP_MARGIN_S, request.wait_ms / 2000)
+        is_woken = False
+        outcome: Outcome | None = None
+        try:
+            while outcome is None:
+                outcome = await self._try_pop(request, asker, deadline, margin_s)
+                if outcome is not None:
+                    break
+                parked = self.lot.park(request.command, in_front=is_woken)
+                self._counters.parked += not is_woken
+                is_woken = False
+                try:
+                    await asker.hold(parked.moved, deadline)
+                finally:
+                    self.lot.leave(parked)
+                if parked.verdict is Verdict.SENT_AWAY:
+                    return NotServed(handed_over=False)
+                is_woken = parked.verdict is Verdict.WOKEN
+                if not is_woken:
+                    outcome = self._empty()
+        finally:
+            # Whoever was woken owes the next one a wake: two when there was something to get.
+            if isinstance(outcome, Served) and outcome.answer.status == 200:
+                self.lot.wake_lane(lane_of(request.command), WAKES_PER_SUCCESS, self._can_pop)
+            elif is_woken:
+                self.lot.wake_lane(lane_of(request.command), 1, self._can_pop)
+        return outcome
+
+    async def _try_pop(
+        self, request: PopRequest, asker: Asker, deadline: float, margin_s: float
+    ) -> Outcome | None:
+        """One try; None when there is nothing now and the pop may wait."""
+        if self._is_closing or not self._leadership.is_serving:
+            return NotServed(handed_over=False)
+        if asker.impatient or trio.current_time() > deadline - margin_s:
+            return self._empty()
+        for _ in range(POP_TRIES_MAX):
+            if not self._can_pop(request.command):
+                break
+            waiter = self._proposals.submit(self._share(request.command), _SMALL_COMMAND_BYTES)
+            with trio.move_on_at(deadline + POP_GRACE_S):
+                await waiter.settled.wait()
+            reply = waiter.reply
+            if reply is None:
+                if waiter.settled.is_set():
+                    return NotServed(waiter.was_appended)
+                waiter.abandon(self._take_back_late)
+                return self._empty()
+            assert isinstance(reply, PopReply), f"a pop got {type(reply).__name__}"
+            if not reply.is_empty:
+                self._counters.served += 1
+                return Served(render(request, reply), reply.lease_id or None)
+        return None if request.wait_ms else self._empty()
+
+    def take_back(self, lease: str) -> bool:
+        """Undo a claim that nobody received; False when this node does not lead."""
+        if not self._leadership.is_serving:
+            return False
+        self._counters.take_backs += 1
+        self._proposals.submit(TakeBack(lease), _SMALL_COMMAND_BYTES)
+        return True
+
+    def close(self) -> None:
+        """Serve no pop any longer; those that wait are to be asked again at the next leader."""
+        self._is_closing = True
+        self.lot.send_all_away()
+
+    def stamp_us(self) -> int:
+        """The time at which the machine is asked, never behind what it has seen."""
+        return max(self._clock.broker_us(), self._machine.now_us + 1)
+
+    def wake(self, queues: set[str]) -> None:
+        """Queues have changed: let parked pops go on that can now be served."""
+        if len(self.lot):
+            self.lot.wake_queues(queues, self._can_pop)
+
+    def attend_time(self) -> None:
+        """Act on what time alone has made ready: due timers, expired leases, ended holds."""
+        self.fire_due_timers()
+        if len(self.lot):
+            self.wake(set(self._machine.due_queues(self.stamp_us())))
+
+    def fire_due_timers(self) -> None:
+        """Propose that due timers fire, unless that is on its way already."""
+        if self.is_firing:
+            return
+        command: Command | None = self._machine.due_timers(self.stamp_us())
+        if command is not None:
+            self._counters.timers_fired += 1
+            self._firing = self._proposals.submit(command, _SMALL_COMMAND_BYTES)
+
+    def _can_pop(self, command: Pop) -> bool:
+        return self._machine.can_pop(command, self.stamp_us())
+
+    def _share(self, command: Pop) -> Pop:
+        if not command.autopilot:
+            return command
+        return msgspec.structs.replace(command, waiting=1 + self.lot.waiting(command))
+
+    def _take_back_late(self, reply: Reply) -> None:
+        if isinstance(reply, PopReply) and reply.lease_id:
+            self.take_back(reply.lease_id)
+
+    def _empty(self) -> Served:
+        self._counters.served += 1
+        return Served(empty_pop_answer())

@@ -1,0 +1,162 @@
+"""The one place that feeds the raft core and carries out what it asks for.
+
+Events are stepped in the order in which they were handed over, in the task that handed them over;
+an event that arrives while effects are carried out waits until they are. Nothing here awaits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+from ..raft.core import RaftCore
+from ..raft.events import (
+    Appended,
+    Apply,
+    Event,
+    LeadershipChanged,
+    Persist,
+    Persisted,
+    ReadFailed,
+    ReadReady,
+    Refused,
+    Send,
+    Tick,
+    TransferDone,
+)
+from ..raft.messages import Entry, Message
+from .clock import NodeClock
+
+
+class Listener(Protocol):
+    """What the rest of the node does about the core's effects; none of it may await."""
+
+    def committed(self, entries: tuple[Entry, ...]) -> None:
+        """Entries are to be applied."""
+        ...
+
+    def appended(self, effect: Appended) -> None:
+        """A proposal was appended."""
+        ...
+
+    def refused(self, effect: Refused) -> None:
+        """A proposal was not appended."""
+        ...
+
+    def read_ready(self, effect: ReadReady) -> None:
+        """A read may be served."""
+        ...
+
+    def read_failed(self, effect: ReadFailed) -> None:
+        """A read must be asked for elsewhere."""
+        ...
+
+    def leadership_changed(self, effect: LeadershipChanged) -> None:
+        """Role, term or leader changed."""
+        ...
+
+    def transfer_done(self, effect: TransferDone) -> None:
+        """A leadership transfer ended."""
+        ...
+
+    def persisted(self) -> None:
+        """The log became durable up to some point, and what follows from that has happened."""
+        ...
+
+
+class RaftDriver:
+    """Steps the core; see the module.
+
+    Args:
+        core: The consensus core.
+        clock: Tells the core's time.
+        persist: Queues entries for the disk, which later leads to `durable`.
+        send: Queues a message for a peer; may drop it.
+    """
+
+    def __init__(
+        self,
+        core: RaftCore,
+        clock: NodeClock,
+        persist: Callable[[Persist], None],
+        send: Callable[[str, Message], None],
+    ) -> None:
+        self.core = core
+        self._clock = clock
+        self._persist = persist
+        self._send = send
+        self._listener: Listener | None = None
+        self._events: deque[Event] = deque()
+        self._is_stepping = False
+        self._asked_sequence = 0
+        self._durable_sequence = 0
+        self._alarm: trio.CancelScope | None = None
+
+    @property
+    def is_disk_busy(self) -> bool:
+        """Whether anything waits to become durable."""
+        return self._durable_sequence < self._asked_sequence
+
+    def connect(self, listener: Listener) -> None:
+        """Say who takes the effects; once, before the first step."""
+        self._listener = listener
+
+    def step(self, event: Event) -> None:
+        """Hand over one event."""
+        self._events.append(event)
+        if self._is_stepping:
+            return
+        self._is_stepping = True
+        try:
+            while self._events:
+                self._step_one(self._events.popleft())
+        finally:
+            self._is_stepping = False
+        if self._alarm is not None:
+            at = self._clock.trio_time(self.core.deadline_us)
+            if at < self._alarm.deadline:
+                self._alarm.deadline = at
+
+    def durable(self, sequence: int) -> None:
+        """The disk has everything up to this persist."""
+        self._durable_sequence = sequence
+        self.step(Persisted(sequence))
+        assert self._listener is not None, "driver used before connect"
+        self._listener.persisted()
+
+    async def run_timer(self) -> None:
+        """Step the core at its deadlines, until cancelled."""
+        while True:
+            deadline = self._clock.trio_time(self.core.deadline_us)
+            with trio.CancelScope(deadline=deadline) as self._alarm:
+                await trio.sleep_forever()
+            self._alarm = None
+            if self._clock.now_us() >= self.core.deadline_us:
+                self.step(Tick())
+
+    def _step_one(self, event: Event) -> None:
+        listener = self._listener
+        assert listener is not None, "driver used before connect"
+        for effect in self.core.step(self._clock.now_us(), event):
+            if isinstance(effect, Send):
+                self._send(effect.to, effect.message)
+            elif isinstance(effect, Persist):
+                self._asked_sequence = effect.sequence
+                self._persist(effect)
+            elif isinstance(effect, Apply):
+                listener.committed(effect.entries)
+            elif isinstance(effect, Appended):
+                listener.appended(effect)
+            elif isinstance(effect, Refused):
+                listener.refused(effect)
+            elif isinstance(effect, ReadReady):
+                listener.read_ready(effect)
+            elif isinstance(effect, ReadFailed):
+                listener.read_failed(effect)
+            elif isinstance(effect, LeadershipChanged):
+                listener.leadership_changed(effect)
+            else:
+                listener.transfer_done(effect)

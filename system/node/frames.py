@@ -1,0 +1,219 @@
+"""What nodes say to each other: length-prefixed frames on two kinds of connections.
+
+A node opens two connections to each peer. On the `raft` one it only sends raft messages. On the
+`forward` one it sends requests and gets answers back, so that a large body never delays a
+heartbeat. A frame is four bytes of big-endian length and that many bytes of content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+import msgspec
+
+FRAME_BYTES_MAX: Final = 96 * 1024 * 1024
+HANDSHAKE_BYTES_MAX: Final = 1024
+
+_LENGTH_BYTES: Final = 4
+
+Channel = Literal["raft", "forward"]
+
+
+class FrameError(Exception):
+    """A peer sent what no peer may send; its connection must be closed."""
+
+
+class FrameBuffer:
+    """Cuts a stream of bytes into frames.
+
+    Attributes:
+        frame_bytes_max: Longer frames are refused as soon as their length is known.
+    """
+
+    def __init__(self, frame_bytes_max: int) -> None:
+        self.frame_bytes_max = frame_bytes_max
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes | bytearray) -> None:
+        """Take the next bytes, of any number."""
+        self._buffer += data
+
+    def frames(self) -> Iterator[bytes]:
+        """Take the contents of all whole frames, oldest first.
+
+        Raises:
+            FrameError: A frame is longer than allowed.
+        """
+        while (frame := self.next_frame()) is not None:
+            yield frame
+
+    def next_frame(self) -> bytes | None:
+        """Take the oldest whole frame's content, or None when more bytes are needed.
+
+        Raises:
+            FrameError: The frame is longer than allowed.
+        """
+        buffer = self._buffer
+        if len(buffer) < _LENGTH_BYTES:
+            return None
+        length = int.from_bytes(buffer[:_LENGTH_BYTES], "big")
+        if length > self.frame_bytes_max:
+            raise FrameError(f"frame of {length} bytes; at most {self.frame_bytes_max} allowed")
+        end = _LENGTH_BYTES + length
+        if len(buffer) < end:
+            return None
+        content = bytes(memoryview(buffer)[_LENGTH_BYTES:end])
+        del buffer[:end]
+        return content
+
+
+def frame(content: bytes) -> bytes:
+    """Put the length in front of a frame's content.
+
+    Raises:
+        FrameError: The content is longer than any peer accepts.
+    """
+    if len(content) > FRAME_BYTES_MAX:
+        raise FrameError(f"frame of {len(content)} bytes; at most {FRAME_BYTES_MAX} allowed")
+    return len(content).to_bytes(_LENGTH_BYTES, "big") + content
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """The dialer names itself and proves that it knows the token."""
+
+    node: str
+    to: str
+    channel: Channel
+    challenge: bytes
+    proof: bytes
+
+
+class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
+    """The listener proves the same."""
+
+    proof: bytes
+
+
+class Forward(msgspec.Struct, frozen=True, array_like=True, tag="forward"):
+    """A client's request for the leader.
+
+    Attributes:
+        correlation: Named by the reply; unique on its connection.
+        deadline_ms: How much longer the client is willing to wait.
+    """
+
+    correlation: int
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+    request_id: str
+    deadline_ms: int
+
+
+class Reply(msgspec.Struct, frozen=True, array_like=True, tag="reply"):
+    """The leader's answer.
+
+    Attributes:
+        lease: The claim that the answer hands out, to be taken back if nobody gets to read it.
+    """
+
+    correlation: int
+    status: int
+    content_type: str
+    headers: list[tuple[str, str]]
+    body: bytes
+    lease: str | None
+
+
+class TryAgain(msgspec.Struct, frozen=True, array_like=True, tag="again"):
+    """Not answered here; ask the leader, with the same request id.
+
+    Attributes:
+        handed_over: Whether the request may have reached the log.
+    """
+
+    correlation: int
+    handed_over: bool
+
+
+class Withdraw(msgspec.Struct, frozen=True, array_like=True, tag="withdraw"):
+    """The asker does not wait for this answer any longer.
+
+    Attributes:
+        client_gone: The client hung up: a claim made for it is to be taken back. Otherwise the
+            asker is stopping: a parked pop is to be answered empty, anything else as usual.
+    """
+
+    correlation: int
+    client_gone: bool
+
+
+class Undelivered(msgspec.Struct, frozen=True, array_like=True, tag="undelivered"):
+    """An answer could not be handed to its client: its claim is to be taken back."""
+
+    lease: str
+
+
+ForwardFrame = Forward | Withdraw | Undelivered
+ReplyFrame = Reply | TryAgain
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_forward_decoder: Final = msgspec.msgpack.Decoder(ForwardFrame)
+_reply_decoder: Final = msgspec.msgpack.Decoder(ReplyFrame)
+_hello_decoder: Final = msgspec.msgpack.Decoder(Hello)
+_welcome_decoder: Final = msgspec.msgpack.Decoder(Welcome)
+
+
+def encode(message: Hello | Welcome | ForwardFrame | ReplyFrame) -> bytes:
+    """Encode one message as a frame, length included."""
+    return frame(_encoder.encode(message))
+
+
+def decode_forward(content: bytes) -> ForwardFrame:
+    """Decode what a dialer says on a `forward` connection.
+
+    Raises:
+        FrameError: It is nothing of the kind.
+    """
+    try:
+        return _forward_decoder.decode(content)
+    except msgspec.MsgspecError as error:
+        raise FrameError(f"no request frame: {error}") from None
+
+
+def decode_reply(content: bytes) -> ReplyFrame:
+    """Decode what a listener says on a `forward` connection.
+
+    Raises:
+        FrameError: It is nothing of the kind.
+    """
+    try:
+        return _reply_decoder.decode(content)
+    except msgspec.MsgspecError as error:
+        raise FrameError(f"no answer frame: {error}") from None
+
+
+def decode_hello(content: bytes) -> Hello:
+    """Decode a dialer's first frame.
+
+    Raises:
+        FrameError: It is nothing of the kind.
+    """
+    try:
+        return _hello_decoder.decode(content)
+    except msgspec.MsgspecError as error:
+        raise FrameError(f"no greeting: {error}") from None
+
+
+def decode_welcome(content: bytes) -> Welcome:
+    """Decode a listener's answer to a greeting.
+
+    Raises:
+        FrameError: It is nothing of the kind.
+    """
+    try:
+        return _welcome_decoder.decode(content)
+    except msgspec.MsgspecError as error:
+        raise FrameError(f"no welcome: {error}") from None

@@ -1,0 +1,122 @@
+"""How two nodes convince each other that both know the token, which never travels.
+
+The listener sends 32 random bytes. The dialer answers who it is, whom it means to reach, for which
+channel, 32 random bytes of its own, and an HMAC over all that. The listener proves itself by an
+HMAC over the dialer's bytes. An eavesdropper learns nothing to reuse: both sides' bytes are new
+each time, and each HMAC says which side made it.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import Final
+
+import trio
+
+from .frames import (
+    HANDSHAKE_BYTES_MAX,
+    Channel,
+    FrameBuffer,
+    FrameError,
+    Hello,
+    Welcome,
+    decode_hello,
+    decode_welcome,
+    encode,
+    frame,
+)
+
+CHALLENGE_BYTES: Final = 32
+HANDSHAKE_TIMEOUT_S: Final = 2.0
+
+_READ_BYTES: Final = 64 * 1024
+
+
+class HandshakeError(Exception):
+    """The other side is not a node of this cluster, or not the one that was meant."""
+
+
+def _proof(token: bytes, side: bytes, challenge: bytes, *names: str) -> bytes:
+    message = b"\0".join([side, challenge, *(name.encode() for name in names)])
+    return hmac.digest(token, message, "sha256")
+
+
+async def receive_frame(stream: trio.abc.ReceiveStream, buffer: FrameBuffer) -> bytes:
+    """Wait for one whole frame.
+
+    Raises:
+        FrameError: The stream ended, or the frame is longer than the buffer allows.
+    """
+    while (content := buffer.next_frame()) is None:
+        data = await stream.receive_some(_READ_BYTES)
+        if not data:
+            raise FrameError("connection closed in mid-frame")
+        buffer.feed(data)
+    return content
+
+
+async def greet(
+    stream: trio.abc.Stream, token: bytes, node: str, to: str, channel: Channel, challenge: bytes
+) -> FrameBuffer:
+    """Introduce this node on a connection that it has opened.
+
+    Args:
+        stream: The connection.
+        token: The cluster's secret.
+        node: This node.
+        to: The peer that is meant.
+        channel: What the connection is for.
+        challenge: `CHALLENGE_BYTES` random bytes.
+
+    Returns:
+        The buffer to go on reading with.
+
+    Raises:
+        HandshakeError: The listener does not know the token.
+        FrameError: It speaks something else.
+    """
+    buffer = FrameBuffer(HANDSHAKE_BYTES_MAX)
+    theirs = await receive_frame(stream, buffer)
+    if len(theirs) != CHALLENGE_BYTES:
+        raise FrameError(f"challenge of {len(theirs)} bytes instead of {CHALLENGE_BYTES}")
+    proof = _proof(token, b"dialer", theirs, node, to, channel)
+    await stream.send_all(encode(Hello(node, to, channel, challenge, proof)))
+    welcome = decode_welcome(await receive_frame(stream, buffer))
+    if not hmac.compare_digest(welcome.proof, _proof(token, b"listener", challenge, to)):
+        raise HandshakeError("the listener does not know this cluster's token")
+    return buffer
+
+
+async def admit(
+    stream: trio.abc.Stream, token: bytes, node: str, peers: frozenset[str], challenge: bytes
+) -> tuple[str, Channel, FrameBuffer]:
+    """Check who has opened a connection to this node.
+
+    Args:
+        stream: The connection.
+        token: The cluster's secret.
+        node: This node.
+        peers: Who may connect.
+        challenge: `CHALLENGE_BYTES` random bytes.
+
+    Returns:
+        The peer, what the connection is for, and the buffer to go on reading with.
+
+    Raises:
+        HandshakeError: The dialer does not know the token, is unknown, or means another node.
+        FrameError: It speaks something else.
+    """
+    buffer = FrameBuffer(HANDSHAKE_BYTES_MAX)
+    await stream.send_all(frame(challenge))
+    hello = decode_hello(await receive_frame(stream, buffer))
+    if len(hello.challenge) != CHALLENGE_BYTES:
+        raise FrameError(f"challenge of {len(hello.challenge)} bytes, not {CHALLENGE_BYTES}")
+    expected = _proof(token, b"dialer", challenge, hello.node, hello.to, hello.channel)
+    if not hmac.compare_digest(hello.proof, expected):
+        raise HandshakeError("the dialer does not know this cluster's token")
+    if hello.node not in peers:
+        raise HandshakeError(f"{hello.node!r} is not a peer of this cluster")
+    if hello.to != node:
+        raise HandshakeError(f"{hello.node} looks for {hello.to!r}, and this is {node}")
+    await stream.send_all(encode(Welcome(_proof(token, b"listener", hello.challenge, node))))
+    return hello.node, hello.channel, buffer

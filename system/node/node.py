@@ -1,0 +1,309 @@
+"""One broker node: the cores, the ports between them, and what each does about the others."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from ..broker.machine import Machine
+from ..broker.planner import Planner
+from ..broker.replies import Reply
+from ..bugs import Bugs
+from ..http.server import HttpServer
+from ..raft.core import RaftCore
+from ..raft.events import (
+    Appended,
+    LeadershipChanged,
+    Persist,
+    ReadFailed,
+    ReadReady,
+    Receive,
+    Refused,
+    Role,
+    TransferDone,
+)
+from ..raft.messages import AppendEntries, Entry, Message
+from .about import About
+from .applier import Applier
+from .barrier import ReadBarrier
+from .clock import NodeClock
+from .config import Address
+from .counters import Counters
+from .desk import LeaderDesk
+from .driver import RaftDriver
+from .fetches import Fetches
+from .gate import PeerGate
+from .leadership import Leadership
+from .links import Dial, ForwardLink, RaftLink, dial_tcp
+from .logbook import Logbook
+from .proposals import Proposals
+from .service import Service
+
+_FIRING_PAUSE_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """What a running node needs to know.
+
+    Attributes:
+        node: Its name.
+        peers: The other nodes' peer addresses.
+        token: The cluster's secret.
+        request_deadline_ms: How long a request is held that names no deadline.
+        version: Told by `/health`.
+        bugs: Planted defects.
+    """
+
+    node: str
+    peers: dict[str, Address]
+    token: bytes
+    request_deadline_ms: int
+    version: str
+    bugs: Bugs
+
+
+class Node:
+    """Everything of a node but its sockets, its disk and its process.
+
+    Args:
+        settings: Who it is.
+        core: Its consensus core, just made.
+        clock: Its clock.
+        persist: Queues entries for the disk; `driver.durable` must follow.
+        logbook: Hears what happens.
+        counters: Counts it.
+        dial: Opens connections to peers.
+
+    Attributes:
+        server: Serves client connections.
+        gate: Serves peer connections.
+        driver: Takes events for the raft core.
+        desk: Serves requests while this node leads.
+        proposals: The leader's commands on their way.
+        leadership: Who leads.
+        service: Answers requests.
+        transfers: Outcomes of leadership transfers, in order.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        core: RaftCore,
+        clock: NodeClock,
+        persist: Callable[[Persist], None],
+        logbook: Logbook,
+        counters: Counters,
+        dial: Dial = dial_tcp,
+    ) -> None:
+        node, token = settings.node, settings.token
+        self.machine = Machine(settings.bugs)
+        self.leadership = Leadership()
+        self.transfers: list[bool] = []
+        self._settings = settings
+        self._core = core
+        self._clock = clock
+        self.logbook = logbook
+        self._counters = counters
+        self._floor: tuple[int, int] | None = None
+        self._due_alarm: trio.CancelScope | None = None
+        self._raft_links = {
+            peer: RaftLink(node, peer, address, token, logbook, counters, dial)
+            for peer, address in settings.peers.items()
+        }
+        self._forward_links = {
+            peer: ForwardLink(node, peer, address, token, logbook, counters, dial)
+            for peer, address in settings.peers.items()
+        }
+        self.driver = RaftDriver(core, clock, persist, self._send)
+        self.driver.connect(self)
+        step = self.driver.step
+        self.applier = Applier(self.machine, self._applied, self._caught_up)
+        self.proposals = Proposals(
+            step,
+            lambda: self.driver.is_disk_busy,
+            lambda: core.last_index,
+            clock,
+            counters,
+            settings.bugs,
+        )
+        self._barrier = ReadBarrier(step, lambda: self.applier.applied_index)
+        self.desk = LeaderDesk(
+            self.machine, self.leadership, self.proposals, self._barrier, clock, counters
+        )
+        self._fetches = Fetches(self.machine, self.desk.stamp_us)
+        self._about = About(
+            node, settings.version, core, self.applier, self.leadership, clock, counters
+        )
+        self.service = Service(
+            node,
+            self.desk,
+            self._forward_links,
+            self.leadership,
+            self._fetches,
+            self._about,
+            logbook,
+            counters,
+            settings.request_deadline_ms,
+        )
+        self.server = HttpServer(self.service.handle)
+        names = frozenset(settings.peers)
+        self.gate = PeerGate(node, names, token, self.receive, self.service, logbook, counters)
+
+    async def run(self) -> None:
+        """Drive the cores and keep the links to peers, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.driver.run_timer)
+            nursery.start_soon(self.applier.run)
+            nursery.start_soon(self._run_due)
+            for link in [*self._raft_links.values(), *self._forward_links.values()]:
+                nursery.start_soon(link.run)
+
+    def receive(self, sender: str, message: Message) -> None:
+        """Take a raft message from a peer."""
+        self.driver.step(Receive(sender, message))
+        if isinstance(message, AppendEntries) and message.term == self._core.term:
+            self._about.leader_commit = max(self._about.leader_commit, message.commit_index)
+            if self._floor is None:
+                self._floor = (message.term, message.commit_index)
+                self._open_fetches_if_current()
+
+    # What the driver reports (see `driver.Listener`).
+
+    def committed(self, entries: tuple[Entry, ...]) -> None:
+        """Entries are to be applied."""
+        self.applier.add(entries)
+
+    def appended(self, effect: Appended) -> None:
+        """A proposal was appended."""
+        self.proposals.appended(effect)
+
+    def refused(self, effect: Refused) -> None:
+        """A proposal was not appended."""
+        self.proposals.refused(effect)
+
+    def read_ready(self, effect: ReadReady) -> None:
+        """A read may be served."""
+        self._barrier.ready(effect)
+
+    def read_failed(self, effect: ReadFailed) -> None:
+        """A read must be asked for elsewhere."""
+        self._barrier.failed(effect)
+
+    def transfer_done(self, effect: TransferDone) -> None:
+        """A leadership transfer ended."""
+        self.transfers.append(effect.ok)
+        self.leadership.announce()
+
+    def persisted(self) -> None:
+        """The disk is free for what has gathered."""
+        self.proposals.flush()
+
+    def leadership_changed(self, effect: LeadershipChanged) -> None:
+        """Role, term or leader changed."""
+        leadership = self.leadership
+        if leadership.role is Role.LEADER:
+            assert effect.role is not Role.LEADER, (
+                f"leader of term {leadership.term} leads term {effect.term} without an election"
+            )
+            self._step_down(effect)
+        elif leadership.is_serving:
+            # Only with the planted defect that keeps a deposed leader from noticing.
+            self._stop_serving(effect)
+        leadership.role = effect.role
+        leadership.term = effect.term
+        leadership.leader = effect.leader
+        self.logbook.info("role", role=effect.role.value, term=effect.term, leader=effect.leader)
+        leadership.announce()
+        self.service.leader_changed()
+
+    def _step_down(self, effect: LeadershipChanged) -> None:
+        self._stop_serving(effect)
+        if self._core.is_transferring or self.transfers:
+            reason = "handed over"
+        elif effect.term > self.leadership.term:
+            reason = f"term {effect.term} has begun"
+        else:
+            reason = "no quorum has answered in time"
+        self.logbook.warning("step-down", term=self.leadership.term, reason=reason)
+
+    def _stop_serving(self, effect: LeadershipChanged) -> None:
+        if "answer-by-log-index" not in self._settings.bugs or effect.role is Role.LEADER:
+            self._notice_step_down()
+        elif effect.leader is not None:
+            trio.lowlevel.current_trio_token().run_sync_soon(self._notice_step_down)
+
+    def _notice_step_down(self) -> None:
+        self.leadership.is_serving = False
+        self.proposals.step_down()
+        self.desk.lot.send_all_away()
+
+    def _send(self, to: str, message: Message) -> None:
+        self._raft_links[to].send(message)
+
+    def _applied(self, entry: Entry, replies: list[Reply]) -> None:
+        self._counters.applied += 1
+        self.proposals.applied(entry, replies)
+        leadership = self.leadership
+        if (
+            leadership.role is Role.LEADER
+            and not leadership.is_serving
+            and entry.term == leadership.term
+        ):
+            self.machine.become_leader()
+            self.proposals.lead(Planner(os.urandom, self.machine.now_us))
+            leadership.is_serving = True
+            self._fetches.open()
+            self.logbook.info("serving", term=entry.term, log_index=entry.index)
+            leadership.announce()
+
+    def _caught_up(self) -> None:
+        self._barrier.applied()
+        touched = self.machine.take_touched()
+        if touched:
+            self._fetches.wake(touched)
+        if not self._fetches.is_open:
+            self._open_fetches_if_current()
+        if self.leadership.is_serving:
+            self.desk.wake(touched)
+            self.desk.fire_due_timers()
+            self.proposals.flush()
+            self._set_due_alarm()
+
+    def _open_fetches_if_current(self) -> None:
+        """Serve local reads once they cannot be older than what was shown before the start.
+
+        All that was ever committed before a leader's own first entry, or counted in the commit
+        index that it names, is then applied here.
+        """
+        if self._floor is not None:
+            term, commit_index = self._floor
+            applier = self.applier
+            if applier.applied_term >= term and applier.applied_index >= commit_index:
+                self._fetches.open()
+
+    async def _run_due(self) -> None:
+        while True:
+            with trio.CancelScope(deadline=self._next_due()) as self._due_alarm:
+                await trio.sleep_forever()
+            self._due_alarm = None
+            if self.leadership.is_serving:
+                self.desk.attend_time()
+
+    def _set_due_alarm(self) -> None:
+        if self._due_alarm is not None:
+            at = self._next_due()
+            if at < self._due_alarm.deadline:
+                self._due_alarm.deadline = at
+
+    def _next_due(self) -> float:
+        if not self.leadership.is_serving:
+            return math.inf
+        if self.desk.is_firing:
+            return trio.current_time() + _FIRING_PAUSE_S
+        due_us = self.machine.next_due_us(self.desk.stamp_us())
+        return math.inf if due_us is None else self._clock.trio_time_of_broker(due_us)

@@ -1,0 +1,118 @@
+"""A node's process: configuration in, exit status out."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from ..storage.wal import DamagedLogError, DirectoryLockedError, DiskFailedError
+from .boot import LOG_DIRECTORY, bind_sockets, open_log, run_node
+from .config import ConfigError, load_config, read_token
+from .logbook import Logbook
+from .writer import EXIT_DISK_FAILED
+
+EXIT_OK: Final = 0
+EXIT_BROKEN: Final = 1
+EXIT_CONFIG: Final = 2
+EXIT_DAMAGED: Final = 70
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _open_logbook(path: str | None, node: str) -> Logbook:
+    if path is None:
+        descriptor = sys.stderr.fileno()
+    else:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigError(f"log_file: cannot open {path}: {error.strerror}") from None
+
+    def write(line: bytes) -> None:
+        try:
+            os.write(descriptor, line)
+        except OSError:
+            # Nobody reads the log any more; serving clients matters more.
+            return
+
+    return Logbook(write, node)
+
+
+def _end_on_thread_crash(logbook: Logbook) -> None:
+    """A node whose log writer is dead must end, not hang."""
+
+    def hook(args: threading.ExceptHookArgs) -> None:
+        thread = args.thread.name if args.thread else "unknown"
+        reason = f"{args.exc_type.__name__}: {args.exc_value}"
+        logbook.error("broken", thread=thread, reason=reason)
+        sys.__excepthook__(args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback)
+        os._exit(EXIT_BROKEN)
+
+    threading.excepthook = hook
+
+
+def run_process(config_path: str) -> int:
+    """Run a node until it is told to stop; returns the exit status."""
+    with ExitStack() as stack:
+        try:
+            config = load_config(Path(config_path))
+            token = read_token(Path(config.token_file))
+            logbook = _open_logbook(config.log_file, config.node)
+            sockets = bind_sockets(config, stack)
+            _end_on_thread_crash(logbook)
+            log, recovered = open_log(config)
+            logbook.info(
+                "boot",
+                entries=len(recovered.entries),
+                term=recovered.hard_state.term,
+                torn_bytes=recovered.torn_bytes,
+                disk=config.disk,
+                bugs=list(config.bugs),
+            )
+            trio.run(
+                run_node, config, token, sockets, log, recovered, logbook, version("atleastonce")
+            )
+        except (ConfigError, DirectoryLockedError) as error:
+            _say(f"node: {error}")
+            return EXIT_CONFIG
+        except DamagedLogError as error:
+            logbook.error("damaged-log", file=error.file, offset=error.offset, reason=error.reason)
+            where = Path(config.data_dir) / error.file
+            _say(f"node: {where}: damaged at byte {error.offset}: {error.reason}")
+            _say(f"remedy: {error.remedy}")
+            return EXIT_DAMAGED
+        except DiskFailedError as error:
+            _say(f"node: {error} (log in {Path(config.data_dir) / LOG_DIRECTORY})")
+            return EXIT_DISK_FAILED
+        except BaseExceptionGroup as group:
+            status = _config_trouble(group)
+            if status is None:
+                logbook.error("broken", reason=_innermost(group))
+                raise
+            return status
+    return EXIT_OK
+
+
+def _config_trouble(group: BaseExceptionGroup[BaseException]) -> int | None:
+    """Say what is wrong when that is all that is wrong; None for anything else."""
+    matching, rest = group.split(ConfigError)
+    if matching is None or rest is not None:
+        return None
+    _say(f"node: {_innermost(matching)}")
+    return EXIT_CONFIG
+
+
+def _innermost(group: BaseExceptionGroup[BaseException]) -> str:
+    first: BaseException = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return str(first) or type(first).__name__

@@ -1,0 +1,313 @@
+"""Every request of this node's clients, from parsed HTTP to an answer, through any leader."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+import trio
+
+from ..http import framing
+from ..http.routes import (
+    Answer,
+    FetchRequest,
+    Local,
+    PopRequest,
+    ReadRequest,
+    Write,
+    empty_pop_answer,
+    error_answer,
+    route,
+)
+from ..http.server import Delivery
+from .asker import Asker, Client, LocalAsker
+from .counters import Counters
+from .desk import LeaderDesk, NotServed, Outcome, Served
+from .fetches import Fetches
+from .frames import Forward, Reply, ReplyFrame, TryAgain
+from .leadership import Leadership
+from .links import Ask, ForwardLink
+from .logbook import Logbook
+
+DEADLINE_MS_MAX: Final = 60_000
+REQUEST_ID_MAX: Final = 200
+
+_RETRY_PAUSE_S: Final = 0.02
+_POP_ANSWER_GRACE_S: Final = 1.5
+_FORWARDED_HEADERS: Final = ("content-type",)
+
+LeaderRequest = Write | PopRequest | ReadRequest
+
+
+class LocalAnswers(Protocol):
+    """What a node says about itself."""
+
+    def health(self) -> Answer:
+        """`GET /health`."""
+        ...
+
+    def metrics(self) -> Answer:
+        """`GET /metrics`."""
+        ...
+
+
+class BadHeaderError(ValueError):
+    """A header of ours holds what it cannot; the message names both."""
+
+
+class Service:
+    """Answers requests; see the module.
+
+    Args:
+        node: This node.
+        desk: Where it serves as leader.
+        links: Connections to its peers.
+        leadership: Who leads.
+        fetches: Local reads that may wait.
+        about: Answers about this node itself.
+        logbook: Hears of internal errors.
+        counters: Counts.
+        deadline_ms: How long requests are held that name no deadline of their own.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        desk: LeaderDesk,
+        links: Mapping[str, ForwardLink],
+        leadership: Leadership,
+        fetches: Fetches,
+        about: LocalAnswers,
+        logbook: Logbook,
+        counters: Counters,
+        deadline_ms: int,
+    ) -> None:
+        self._node = node
+        self._desk = desk
+        self._links = links
+        self._leadership = leadership
+        self._fetches = fetches
+        self._about = about
+        self._logbook = logbook
+        self._counters = counters
+        self._deadline_ms = deadline_ms
+        self._id_prefix = f"{node}-{os.urandom(8).hex()}-"
+        self._last_id = 0
+        self._waiting: set[Asker] = set()
+        self._is_stopping = False
+
+    async def handle(self, request: framing.Request, client: Client) -> Delivery:
+        """Answer one request of this node's own client."""
+        self._counters.requests += 1
+        try:
+            request_id = self._request_id(request.headers)
+            deadline_ms = self._request_deadline_ms(request.headers)
+        except BadHeaderError as error:
+            return Delivery(error_answer(400, "bad_request", str(error)))
+        routed = self._route(
+            request.method, request.target, request.headers, request.body, request_id
+        )
+        if isinstance(routed, Answer):
+            return Delivery(routed)
+        if isinstance(routed, Local):
+            about = self._about
+            return Delivery(about.health() if routed.name == "health" else about.metrics())
+        if isinstance(routed, PopRequest) and routed.wait_ms:
+            deadline_ms = routed.wait_ms
+        asker = LocalAsker(client, impatient=self._is_stopping)
+        self._waiting.add(asker)
+        try:
+            if isinstance(routed, FetchRequest):
+                return Delivery(await self._fetches.answer(routed, asker, deadline_ms / 1000))
+            served = await self._answer(request, request_id, routed, asker, deadline_ms)
+        finally:
+            self._waiting.discard(asker)
+        if served.lease is None:
+            return Delivery(served.answer)
+        lease = served.lease
+        return Delivery(served.answer, lambda: self.take_back(lease))
+
+    async def answer_forwarded(self, forward: Forward, asker: Asker) -> ReplyFrame:
+        """Answer a peer's client as leader (see `gate.ForwardedRequests`)."""
+        deadline = trio.current_time() + forward.deadline_ms / 1000
+        routed = self._route(
+            forward.method, forward.target, forward.headers, forward.body, forward.request_id
+        )
+        outcome: Outcome
+        if isinstance(routed, Answer):
+            outcome = Served(routed)
+        elif isinstance(routed, (Local, FetchRequest)):
+            outcome = Served(error_answer(400, "bad_request", "never forwarded"))
+        else:
+            while self._leads() and not self._leadership.is_serving:
+                await self._leadership.wait_change(deadline)
+                if trio.current_time() >= deadline:
+                    break
+            outcome = await self._serve(routed, asker, len(forward.body), deadline)
+        if isinstance(outcome, NotServed):
+            return TryAgain(forward.correlation, outcome.handed_over)
+        answer = outcome.answer
+        return Reply(
+            forward.correlation,
+            answer.status,
+            answer.content_type,
+            list(answer.headers),
+            answer.body,
+            outcome.lease,
+        )
+
+    def take_back(self, lease: str) -> None:
+        """Undo a claim that nobody received, here or at the leader."""
+        if self._desk.take_back(lease):
+            return
+        link = self._links.get(self._leadership.leader or "")
+        if link is not None:
+            link.undelivered(lease)
+
+    def leader_changed(self) -> None:
+        """Requests that wait at a node which does not lead any longer are asked again."""
+        for peer, link in self._links.items():
+            if peer != self._leadership.leader:
+                link.abandon()
+
+    def stop(self) -> None:
+        """Answer this node's waiting pops and fetches with what there is, from now on."""
+        self._is_stopping = True
+        for asker in list(self._waiting):
+            asker.withdraw(client_gone=False)
+
+    async def _answer(
+        self,
+        request: framing.Request,
+        request_id: str,
+        routed: LeaderRequest,
+        asker: Asker,
+        deadline_ms: int,
+    ) -> Served:
+        """Ask the leader, whoever that is, until there is an answer or no time left."""
+        deadline = trio.current_time() + deadline_ms / 1000
+        handed_over = False
+        while True:
+            if self._leadership.is_serving:
+                outcome = await self._serve(routed, asker, len(request.body), deadline)
+            else:
+                outcome = await self._forward(request, request_id, routed, asker, deadline)
+            if isinstance(outcome, Served):
+                return outcome
+            handed_over = handed_over or outcome.handed_over
+            if asker.impatient and isinstance(routed, PopRequest):
+                return Served(empty_pop_answer())
+            if trio.current_time() >= deadline:
+                return self._give_up(routed, handed_over)
+            self._counters.retried += 1
+            pause_ends = deadline
+            if self._leadership.leader is not None:
+                pause_ends = min(deadline, trio.current_time() + _RETRY_PAUSE_S)
+            await self._leadership.wait_change(pause_ends)
+
+    async def _serve(
+        self, routed: LeaderRequest, asker: Asker, size: int, deadline: float
+    ) -> Outcome:
+        if not self._leadership.is_serving:
+            return NotServed(handed_over=False)
+        if isinstance(routed, Write):
+            return await self._desk.write(routed, size, deadline)
+        if isinstance(routed, PopRequest):
+            return await self._desk.pop(routed, asker, deadline)
+        return await self._desk.read(routed, deadline)
+
+    async def _forward(
+        self,
+        request: framing.Request,
+        request_id: str,
+        routed: LeaderRequest,
+        asker: Asker,
+        deadline: float,
+    ) -> Outcome:
+        leader = self._leadership.leader
+        link = self._links.get(leader or "")
+        if link is None:
+            return NotServed(handed_over=False)
+        self._counters.forwarded += 1
+        headers = {
+            name: request.headers[name] for name in _FORWARDED_HEADERS if name in request.headers
+        }
+        left_ms = max(0, round((deadline - trio.current_time()) * 1000))
+        ask = link.ask(request.method, request.target, headers, request.body, request_id, left_ms)
+        try:
+            if isinstance(routed, PopRequest):
+                await self._await_pop(link, ask, asker, deadline + _POP_ANSWER_GRACE_S)
+            else:
+                with trio.move_on_at(deadline):
+                    await ask.done.wait()
+        finally:
+            if ask.answer is None:
+                link.drop(ask)
+        reply = ask.answer
+        if reply is None:
+            return NotServed(handed_over=True)
+        if isinstance(reply, TryAgain):
+            return NotServed(reply.handed_over)
+        headers_back = tuple(reply.headers)
+        answer = Answer(reply.status, reply.body, reply.content_type, headers_back)
+        return Served(answer, reply.lease)
+
+    async def _await_pop(self, link: ForwardLink, ask: Ask, asker: Asker, deadline: float) -> None:
+        await asker.hold(ask.done, deadline)
+        if ask.answer is None and asker.impatient and not asker.gone:
+            link.withdraw(ask, client_gone=False)
+            with trio.move_on_after(_POP_ANSWER_GRACE_S):
+                await ask.done.wait()
+
+    def _give_up(self, routed: LeaderRequest, handed_over: bool) -> Served:
+        if isinstance(routed, PopRequest) and routed.wait_ms:
+            return Served(empty_pop_answer())
+        self._counters.gave_up += 1
+        if handed_over and not isinstance(routed, ReadRequest):
+            code, text = "outcome_unknown", "connection to a majority lost before the outcome"
+        elif self._leadership.leader is None:
+            code, text = "no_leader", "no connection to a leader before the deadline"
+        else:
+            code, text = "timeout", "no answer over the connection to the leader in time"
+        return Served(error_answer(503, code, text, retry_after_s=1))
+
+    def _leads(self) -> bool:
+        return self._leadership.leader == self._node
+
+    def _route(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes, request_id: str
+    ) -> LeaderRequest | FetchRequest | Local | Answer:
+        try:
+            return route(method, target, headers, body, request_id)
+        except Exception as error:
+            # One client's bytes must not stop the node for all others; the line says all.
+            self._counters.internal_errors += 1
+            self._logbook.error(
+                "internal",
+                method=method,
+                target=target,
+                reason=f"{type(error).__name__}: {error}",
+                where=traceback.format_exc(),
+            )
+            return error_answer(500, "internal", "the node could not read this request")
+
+    def _request_id(self, headers: Mapping[str, str]) -> str:
+        given = headers.get("x-request-id")
+        if given is None:
+            self._last_id += 1
+            return f"{self._id_prefix}{self._last_id}"
+        if not given or len(given) > REQUEST_ID_MAX:
+            raise BadHeaderError(
+                f"x-request-id has {len(given)} characters; 1 to {REQUEST_ID_MAX} are allowed"
+            )
+        return given
+
+    def _request_deadline_ms(self, headers: Mapping[str, str]) -> int:
+        given = headers.get("x-deadline-ms")
+        if given is None:
+            return self._deadline_ms
+        if given.isascii() and given.isdigit() and 0 < int(given) <= DEADLINE_MS_MAX:
+            return int(given)
+        raise BadHeaderError(f"x-deadline-ms is {given!r}; 1 to {DEADLINE_MS_MAX} are allowed")

@@ -1,0 +1,204 @@
+"""The consume rules once more, written naively and apart from the product.
+
+One list of names a partition, one record a (partition, group), and loops over offsets. It knows
+nothing of readiness, claims, or entries; where several claims would be right (the order of the
+partitions) it checks the product's choice and follows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+Ack = tuple[str, str]
+"""(name, status)"""
+
+Expected = tuple[bool, str, bool, bool, bool]
+"""(success, word of the error, lease released, dlq, noop)"""
+
+
+@dataclass
+class Row:
+    """One cursor, as the reference describes it."""
+
+    committed: int = -1
+    lease: str = ""
+    first: int = -1
+    last: int = -1
+    expires: int = 0
+    mark: int | None = None
+    count: int = 0
+    mark_last: int = -1
+    spent: int = 0
+    contacted: bool = False
+    old_lease: str = ""
+    old_first: int = -1
+    old_last: int = -1
+    old_answers: dict[str, tuple[str, Expected]] = field(default_factory=dict)
+    undo: tuple[int, int | None, int, int] = (-1, None, 0, -1)
+
+    def is_live(self, now: int) -> bool:
+        return self.lease != "" and now < self.expires
+
+    def repeats_max(self) -> int | None:
+        return self.mark_last - self.committed if self.mark == self.committed + 1 else None
+
+
+@dataclass
+class Model:
+    """All partitions and cursors of one queue."""
+
+    retry_limit: int
+    logs: dict[str, list[str]] = field(default_factory=dict)
+    rows: dict[tuple[str, str], Row] = field(default_factory=dict)
+    dead: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def row(self, partition: str, group: str) -> Row:
+        return self.rows.setdefault((partition, group), Row())
+
+    def push(self, partition: str, name: str) -> str:
+        log = self.logs.setdefault(partition, [])
+        if name in log:
+            return "duplicate"
+        log.append(name)
+        return "queued"
+
+    def ready(self, group: str, now: int) -> dict[str, list[str]]:
+        """Partitions that a pop may claim, with what it may take of each.
+
+        A delivery that repeats the one before ends where that one ended.
+        """
+        return {
+            partition: log[self.row(partition, group).committed + 1 :][
+                : self.row(partition, group).repeats_max()
+            ]
+            for partition, log in self.logs.items()
+            if not self.row(partition, group).is_live(now)
+            and len(log) > self.row(partition, group).committed + 1
+        }
+
+    def claim(self, partition: str, group: str, size: int, lease: str, now: int, until: int) -> int:
+        """Deliver; returns the attempt."""
+        row = self.row(partition, group)
+        first = row.committed + 1
+        row.undo = (row.committed, row.mark, row.count, row.mark_last)
+        is_repeat = row.mark == first
+        row.count = row.count + 1 if is_repeat else 1
+        row.mark_last = max(first + size - 1, row.mark_last if is_repeat else -1)
+        row.mark = first
+        row.lease, row.first, row.last, row.expires = lease, first, first + size - 1, until
+        row.contacted = True
+        return row.count
+
+    def take_back(self, lease: str) -> None:
+        for row in self.rows.values():
+            if row.lease == lease:
+                row.lease = ""
+                if row.committed == row.undo[0]:
+                    _, row.mark, row.count, row.mark_last = row.undo
+
+    def extend(self, lease: str, seconds: int, now: int) -> int:
+        renewed = 0
+        for row in self.rows.values():
+            if row.lease == lease and row.is_live(now):
+                row.expires = max(row.expires, now + seconds * 1_000_000)
+                renewed += 1
+        return renewed
+
+    def ack(
+        self, partition: str, group: str, lease: str, acks: list[Ack], now: int, recalls: bool
+    ) -> list[Expected]:
+        row, log = self.row(partition, group), self.logs.get(partition, [])
+        if not row.contacted:
+            return [(False, "consumer", False, False, False)] * len(acks)
+        if lease and not (row.lease == lease and row.is_live(now)):
+            return [self._again(row, log, lease, ack, recalls) for ack in acks]
+        edge = row.last if lease else len(log) - 1
+        where = [
+            log.index(name) if name in log and log.index(name) <= edge else None for name, _ in acks
+        ]
+        status: dict[int, list[str]] = {}
+        for (_, said), offset in zip(acks, where, strict=True):
+            if offset is not None and offset > row.committed:
+                status.setdefault(offset, []).append(said)
+        before, held = row.committed, row.lease != ""
+        live_lease = (row.lease, row.first, row.last) if row.is_live(now) else None
+        filed = self._settle(row, status, partition, group, log)
+        released = held and row.lease == ""
+        answers = []
+        for (_, said), offset in zip(acks, where, strict=True):
+            if offset is None:
+                answers.append((False, "unresolv", False, False, False))
+            elif offset > before:
+                answers.append((True, "", released, offset in filed, False))
+            elif said == "completed":
+                answers.append((True, "", released, False, True))
+            else:
+                answers.append((False, "committed", False, False, False))
+        if released and live_lease is not None:
+            row.old_lease, row.old_first, row.old_last = live_lease
+            signals = any(
+                said != "completed" for said in [s for of_one in status.values() for s in of_one]
+            )
+            row.old_answers = {
+                name: (said, answer)
+                for (name, said), answer in zip(acks, answers, strict=True)
+                if signals and answer[0]
+            }
+        return answers
+
+    def _settle(
+        self, row: Row, status: dict[int, list[str]], partition: str, group: str, log: list[str]
+    ) -> set[int]:
+        signals = [offset for offset, said in status.items() if set(said) - {"completed"}]
+        head = min(signals, default=None)
+        below = [o for o in status if (head is None or o < head) and o not in signals]
+        prefix = max([row.committed, *below])
+        if head is None:
+            self._complete(row, prefix)
+            return set()
+        said = status[head]
+        spent = row.spent >= self.retry_limit
+        if "dlq" not in said and (("failed" in said and not spent) or "failed" not in said):
+            row.spent += "failed" in said
+            if row.mark is not None and prefix >= row.mark_last:
+                row.mark, row.count = None, 0
+            elif row.mark is not None:
+                row.mark = max(row.mark, prefix + 1)
+            row.committed, row.lease = prefix, ""
+            return set()
+        filed = set()
+        offset = head
+        while offset in status and (offset == head or set(status[offset]) != {"retry"}):
+            if {"dlq", "failed"} & set(status[offset]):
+                filed.add(offset)
+                self.dead.append((partition, group, log[offset]))
+            elif "retry" in status[offset]:
+                break
+            offset += 1
+        row.committed, row.lease = offset - 1, ""
+        row.mark, row.count, row.spent = None, 0, 0
+        return filed
+
+    def _complete(self, row: Row, through: int) -> None:
+        if through == row.committed:
+            return
+        unfinished = through if row.mark is None else row.mark_last
+        end = row.last if row.lease else unfinished
+        row.committed = through
+        if through >= end:
+            row.lease, row.mark, row.count, row.spent = "", None, 0, 0
+        elif row.mark is not None:
+            row.mark = through + 1
+
+    def _again(self, row: Row, log: list[str], lease: str, ack: Ack, recalls: bool) -> Expected:
+        name, said = ack
+        stale = (False, "lease", False, False, False)
+        if not recalls or lease != row.old_lease:
+            return stale
+        known = row.old_answers.get(name)
+        if known is not None and known[0] == said:
+            return known[1]
+        offset = log.index(name) if name in log else -1
+        if said == "completed" and row.old_first <= offset <= min(row.old_last, row.committed):
+            return (True, "", True, False, False)
+        return stale

@@ -1,0 +1,253 @@
+"""The machine against an independent model of the consume rules, under random histories."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from atleastonce.system.broker.commands import (
+    QUEUE_MODE,
+    AckItem,
+    AckStatus,
+    PushItem,
+    Transaction,
+    TransactionAck,
+    TransactionPush,
+)
+from atleastonce.system.broker.replies import AckedItem, TransactionReply
+
+from .broker_driver import SECOND_US, Driver
+from .consume_model import Expected, Model
+
+PARTITIONS = ("p", "r")
+GROUPS = (QUEUE_MODE, "g")
+RETRY_LIMIT = 1
+NAMES = st.integers(0, 29).map(lambda number: f"m{number}")
+STATUSES: st.SearchStrategy[AckStatus] = st.sampled_from(
+    ["completed", "completed", "completed", "failed", "retry", "dlq"]
+)
+ACKS = st.lists(st.tuples(st.integers(-1, 5), STATUSES), min_size=1, max_size=5)
+"""(distance from the first message behind the cursor, status)"""
+
+Acks = list[tuple[str, AckStatus]]
+
+
+def seen(item: AckedItem) -> Expected:
+    word = next((w for w in ("consumer", "lease", "unresolv", "committed") if w in item.error), "")
+    return (item.success, word, item.lease_released, item.dlq, item.noop)
+
+
+class ConsumeRules(RuleBasedStateMachine):
+    """Leases are kept in a bundle, so that old ones are tried again."""
+
+    leases: Bundle[tuple[str, str]] = Bundle("leases")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.driver = Driver()
+        self.driver.configure(retryLimit=RETRY_LIMIT)
+        self.model = Model(RETRY_LIMIT)
+        self.used: set[str] = set()
+
+    @property
+    def next_us(self) -> int:
+        """The stamp of the next entry."""
+        return max(self.driver.clock_us, self.driver.machine.now_us + 1)
+
+    @rule(partition=st.sampled_from(PARTITIONS), names=st.lists(NAMES, min_size=1, max_size=4))
+    def push(self, partition: str, names: list[str]) -> None:
+        results = self.driver.push(*names, partition=partition)
+        assert [item.status for item in results] == [
+            self.model.push(partition, name) for name in names
+        ]
+        log = self.model.logs[partition]
+        assert [item.offset for item in results] == [log.index(name) for name in names]
+
+    @rule(
+        target=leases,
+        group=st.sampled_from(GROUPS),
+        batch=st.integers(1, 6),
+        partitions=st.integers(0, 2),
+        lease_s=st.sampled_from([1, 10, 100]),
+    )
+    def pop(self, group: str, batch: int, partitions: int, lease_s: int) -> tuple[str, str]:
+        now = self.next_us
+        ready = self.model.ready(group, now)
+        reply = self.driver.pop(batch, group=group, partitions=partitions, lease_s=lease_s)
+        width = min(partitions or len(ready), len(ready))
+        budget = batch
+        for place, run in enumerate(reply.runs):
+            waiting = ready.pop(run.partition)
+            names = [message.transaction_id for message in run.messages]
+            assert names == waiting[: len(names)]
+            assert len(names) == min(budget, len(waiting))
+            budget -= len(names)
+            attempt = self.model.claim(
+                run.partition, group, len(names), reply.lease_id, now, now + lease_s * SECOND_US
+            )
+            assert (run.attempt, place < width) == (attempt, True)
+        assert len(reply.runs) == width or budget == 0
+        return (group, reply.lease_id)
+
+    @rule(
+        taken=leases,
+        partition=st.sampled_from(PARTITIONS),
+        near=ACKS,
+        is_fenced=st.booleans(),
+    )
+    def ack(
+        self,
+        taken: tuple[str, str],
+        partition: str,
+        near: list[tuple[int, AckStatus]],
+        is_fenced: bool,
+    ) -> None:
+        group, lease = taken
+        lease = lease if is_fenced else ""
+        acks = self.acks(partition, group, near)
+        known = self.model.row(partition, group)
+        now = self.next_us
+        if lease and known.lease == lease:  # even a late ack proves that the answer arrived
+            self.used.add(lease)
+        expected = self.model.ack(partition, group, lease, list(acks), now, recalls=True)
+        answers = self.driver.ack(
+            *acks, lease=lease, group=group, partition_id=self.partition_id(partition)
+        )
+        assert [seen(answer) for answer in answers] == expected
+
+    @rule(taken=leases, seconds=st.sampled_from([1, 50]))
+    def extend(self, taken: tuple[str, str], seconds: int) -> None:
+        expected = self.model.extend(taken[1], seconds, self.next_us)
+        assert self.driver.extend(taken[1], seconds).renewed == expected
+        if expected:
+            self.used.add(taken[1])
+
+    @rule(taken=consumes(leases))
+    def take_back(self, taken: tuple[str, str]) -> None:
+        _, lease = taken
+        held = any(row.lease == lease for row in self.model.rows.values()) and lease != ""
+        expected = held and lease not in self.used
+        assert self.driver.take_back(lease) == expected
+        if expected:
+            self.model.take_back(lease)
+
+    @rule(
+        taken=leases,
+        partition=st.sampled_from(PARTITIONS),
+        near=ACKS,
+        pushes=st.lists(NAMES, max_size=2, unique=True),
+    )
+    def transact(
+        self,
+        taken: tuple[str, str],
+        partition: str,
+        near: list[tuple[int, AckStatus]],
+        pushes: list[str],
+    ) -> None:
+        group, lease = taken
+        acks = self.acks(partition, group, near)
+        before = self.model.row(partition, group)
+        saved = Model(RETRY_LIMIT, dead=list(self.model.dead))
+        saved.rows[partition, group] = type(before)(**vars(before))
+        is_live = before.lease == lease and before.is_live(self.next_us)
+        answers = self.model.ack(partition, group, lease, list(acks), self.next_us, recalls=False)
+        log = self.model.logs.get(partition, [])
+        commits = all(answer[0] for answer in answers) and not set(pushes) & set(log)
+        reply = self.driver.ask(
+            self.transaction(group, lease, partition, acks, pushes), TransactionReply
+        )
+        assert (not reply.reason) == commits
+        if not commits:
+            self.model.rows[partition, group] = saved.rows[partition, group]
+            self.model.dead = saved.dead
+            return
+        if is_live and lease:
+            self.used.add(lease)
+        for name in pushes:
+            self.model.push(partition, name)
+        acked = [seen(item) for item in reply.results if isinstance(item, AckedItem)]
+        assert acked == answers
+
+    def transaction(
+        self,
+        group: str,
+        lease: str,
+        partition: str,
+        acks: Acks,
+        pushes: list[str],
+    ) -> Transaction:
+        partition_id = self.partition_id(partition)
+        operations: tuple[TransactionAck | TransactionPush, ...] = (
+            *(
+                TransactionAck(AckItem(name, partition_id, status, lease), group)
+                for name, status in acks
+            ),
+            *(TransactionPush(PushItem("q", partition, name, b"1")) for name in pushes),
+        )
+        return Transaction("", operations)
+
+    @rule(seconds=st.sampled_from([0.4, 5, 60]))
+    def wait(self, seconds: float) -> None:
+        self.driver.advance(seconds)
+
+    @invariant()
+    def depth_agrees(self) -> None:
+        now = max(self.driver.clock_us, self.driver.machine.now_us)
+        for group in GROUPS:
+            rows = [(log, self.model.row(name, group)) for name, log in self.model.logs.items()]
+            pending = sum(len(log) - row.committed - 1 for log, row in rows)
+            held = sum(row.last - row.committed for _, row in rows if row.is_live(now))
+            assert self.driver.depth(group=group) == (pending, held, pending - held)
+
+    @invariant()
+    def readiness_agrees(self) -> None:
+        now = max(self.driver.clock_us, self.driver.machine.now_us)
+        for group in GROUPS:
+            if any(known == group and row.contacted for (_, known), row in self.model.rows.items()):
+                assert self.driver.can_pop(group) == bool(self.model.ready(group, now))
+
+    @invariant()
+    def no_expiry_is_slept_through(self) -> None:
+        now = max(self.driver.clock_us, self.driver.machine.now_us)
+        expiries = [row.expires for row in self.model.rows.values() if row.is_live(now)]
+        due = self.driver.machine.next_due_us(now)
+        while due is not None and due not in expiries:  # a wake-up for nothing
+            assert due < min(expiries, default=due + 1)
+            due = self.driver.machine.next_due_us(due)
+        assert due == min(expiries, default=None)
+
+    @invariant()
+    def dead_letters_agree(self) -> None:
+        filed = [
+            (letter.partition, letter.group, letter.message.transaction_id)
+            for letter in self.driver.dead()
+        ]
+        assert sorted(filed) == sorted(self.model.dead)
+
+    def acks(self, partition: str, group: str, near: list[tuple[int, AckStatus]]) -> Acks:
+        """Acks of the messages around the cursor; beyond the log they name a ghost."""
+        log = self.model.logs.get(partition, [])
+        first = self.model.row(partition, group).committed + 1
+        offsets = [(first + distance, status) for distance, status in near]
+        return [
+            (log[offset] if 0 <= offset < len(log) else "ghost", status)
+            for offset, status in offsets
+        ]
+
+    def partition_id(self, partition: str) -> str:
+        """The wire's id of a partition: they are numbered in the order of their first push."""
+        order = list(self.model.logs)
+        return str(order.index(partition) + 1) if partition in order else "99"
+
+
+ConsumeRules.TestCase.settings = settings(
+    max_examples=150,
+    stateful_step_count=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+TestConsumeRules = ConsumeRules.TestCase

@@ -1,0 +1,102 @@
+"""Completed payloads leave memory; ids stay known; nobody loses what they have not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from atleastonce.system.broker.lease import Position
+from atleastonce.system.broker.message import Message
+from atleastonce.system.broker.options import implicit_options
+from atleastonce.system.broker.partition import Partition
+from atleastonce.system.broker.queue import Queue
+from atleastonce.system.broker.readiness import Cursor, Group
+from atleastonce.system.broker.retention import MESSAGE_BYTES, Retention
+
+PAYLOAD = b"x" * 100
+WEIGHT = MESSAGE_BYTES + len(PAYLOAD)
+
+
+def partition_of(count: int) -> Partition:
+    partition = Partition(1, "q", "p")
+    for offset in range(count):
+        partition.append(Message(offset, f"id{offset}", f"t{offset}", 1000 + offset, PAYLOAD))
+    return partition
+
+
+def cursor_at(partition: Partition, committed: int) -> Cursor:
+    group = Group("g", Queue("q", "id", 0, implicit_options()))
+    cursor = Cursor(len(partition.cursors), partition, group, committed)
+    partition.cursors.append(cursor)
+    return cursor
+
+
+def moves(cursor: Cursor, retention: Retention, offsets: Iterator[int] | range) -> None:
+    for offset in offsets:
+        cursor.position = Position(offset)
+        retention.note(cursor.partition, 2000, 10_000)
+
+
+def test_completed_payloads_stay_within_the_budget() -> None:
+    partition, retention = partition_of(100), Retention(budget=10 * WEIGHT)
+    moves(cursor_at(partition, -1), retention, range(100))
+    assert retention.completed_bytes <= 10 * WEIGHT
+    assert (partition.log_start, partition.end) == (90, 100)
+    assert [message.offset for message in partition.retained()] == list(range(90, 100))
+
+
+def test_under_the_budget_everything_stays_readable() -> None:
+    partition, retention = partition_of(10), Retention(budget=10 * WEIGHT)
+    moves(cursor_at(partition, -1), retention, range(10))
+    assert partition.log_start == 0
+
+
+def test_the_slowest_group_holds_its_messages() -> None:
+    partition, retention = partition_of(50), Retention(budget=0)
+    fast = cursor_at(partition, -1)
+    cursor_at(partition, 4)
+    moves(fast, retention, range(50))
+    assert partition.log_start == 5
+
+
+def test_a_group_that_comes_later_keeps_what_it_has_not_read() -> None:
+    partition, retention = partition_of(10), Retention(budget=6 * WEIGHT)
+    moves(cursor_at(partition, -1), retention, range(5))
+    late = cursor_at(partition, -1)
+    moves(partition.cursors[0], retention, range(5, 10))
+    assert partition.log_start == 0
+    moves(late, retention, range(10))
+    assert 4 <= partition.log_start <= 10
+    assert retention.completed_bytes <= 6 * WEIGHT
+
+
+def test_ids_of_trimmed_messages_are_known_until_they_are_old() -> None:
+    partition = partition_of(10)
+    assert partition.trim(6) == 6 * len(PAYLOAD)
+    known = partition.stored("t3")
+    assert known is not None
+    assert (known.offset, known.message_id, known.payload) == (3, "id3", b"")
+    assert partition.resolve("t3", 9, 9) == 3
+    partition.forget(before_us=1004)
+    assert partition.stored("t3") is None
+    assert partition.stored("t4") is not None
+    assert partition.stored("t9") is not None
+
+
+def test_trimming_keeps_offsets_slices_and_searches_right() -> None:
+    partition = partition_of(10)
+    for to in (2, 3, 7, 7, 9):
+        partition.trim(to)
+        assert (partition.log_start, partition.end) == (to, 10)
+        assert [message.offset for message in partition.slice(to, 5)] == list(range(to, 10))[:5]
+        assert partition.at(9).transaction_id == "t9"
+        assert partition.first_since(1000) == to
+        assert partition.first_since(1009) == 9
+    partition.append(Message(10, "id10", "t10", 3000, PAYLOAD))
+    assert partition.visible_end(2000, 100) == 10
+
+
+def test_a_deleted_partition_no_longer_counts() -> None:
+    partition, retention = partition_of(10), Retention(budget=100 * WEIGHT)
+    moves(cursor_at(partition, -1), retention, range(10))
+    retention.release(partition)
+    assert retention.completed_bytes == 0

@@ -1,0 +1,179 @@
+"""Parked pops, claims that nobody received, and what time alone makes ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+
+from .virtual_nodes import HangingUp, VirtualCluster, VirtualNode, read, run_virtual
+
+
+def test_a_parked_pop_gets_what_is_pushed_elsewhere() -> None:
+    async def scenario(cluster: VirtualCluster) -> None:
+        await cluster.leader()
+        popped: list[Any] = []
+
+        async def wait(node: VirtualNode) -> None:
+            popped.append((await node.pop("q", wait="true", timeout=30000))[1])
+
+        async with trio.open_nursery() as nursery:
+            for node in cluster.nodes.values():
+                nursery.start_soon(wait, node)
+            await trio.sleep(1)
+            for at, node in enumerate(cluster.nodes.values()):
+                items = {"queue": "q", "partition": f"p{at}", "payload": at}
+                await node.call("POST", "/api/v1/push", {"items": [items]})
+        assert sorted(each["messages"][0]["data"] for each in popped) == [0, 1, 2]
+        counters = (await cluster.leader()).counters
+        assert counters.commands <= 12, "parked pops entered the log for nothing"
+
+    run_virtual(scenario)
+
+
+def test_a_pop_that_finds_nothing_is_204_at_the_end_of_its_wait() -> None:
+    async def scenario(cluster: VirtualCluster) -> None:
+        await cluster.leader()
+        for node in cluster.nodes.values():
+            began = trio.current_time()
+            status, body = await node.pop("q", wait="true", timeout=2000)
+            assert (status, body) == (204, None)
+            assert 1.9 < trio.current_time() - began < 2.1
+
+    run_virtual(scenario)
+
+
+def test_a_parked_pop_survives_a_lost_leader() -> None:
+    async def scenario(cluster: VirtualCluster) -> None:
+        leader = await cluster.leader()
+        waiter, pusher = await cluster.followers()
+        popped: list[Any] = []
+
+        async def wait() -> None:
+            popped.append(await waiter.pop("q", wait="true", timeout=30000))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.sleep(0.5)
+            leader.stop()
+            await pusher.push("q", "x")
+        assert popped[0][0] == 200
+
+    run_virtual(scenario)
+
+
+async def hang_up_while_parked(cluster: VirtualCluster, node: VirtualNode) -> None:
+    client = HangingUp()
+    done: list[int] = []
+
+    async def wait() -> None:
+        done.append((await node.pop("q", client, wait="true", timeout=30000))[0])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.sleep(0.5)
+        client.gone.set()
+        with trio.fail_after(0.5):
+            while not done:
+                await trio.sleep(0.01)
+    await trio.sleep(0.1)
+    leader = await cluster.leader()
+    assert len(leader.node.desk.lot) == 0
+    await node.push("q", f"for {node.name}")
+    await trio.sleep(0.1)
+    status, popped = await node.pop("q", batch=1)
+    assert status == 200
+    assert popped["messages"][0]["deliveryAttempt"] == 1
+    ack = {"transactionId": f"for {node.name}", "partitionId": popped["partitionId"]}
+    await node.call("POST", "/api/v1/ack", ack)
+
+
+def test_a_client_that_hangs_up_while_parked_leaves_no_claim() -> None:
+    async def scenario(cluster: VirtualCluster) -> None:
+        await cluster.leader()
+        for node in cluster.nodes.values():
+            await hang_up_while_parked(cluster, node)
+
+    run_virtual(scenario)
+
+
+def test_a_claim_whose_client_is_gone_is_taken_back_with_its_attempt() -> None:
+    async def scenario(cluster: VirtualCluster) -> None:
+        leader = await cluster.leader()
+        for node in [leader, *await cluster.followers()]:
+            await node.push("q", f"for {node.name}")
+            delivery = await node.call("GET", "/api/v1/pop/queue/q?batch=1")
+            assert read(delivery)[0] == 200
+            assert delivery.on_lost is not None
+            delivery.on_lost()
+            await trio.sleep(0.1)
+            status, popped = await node.pop("q", batch=1)
+            assert status == 200
+            assert popped["messages"][0]["deliveryAttempt"] == 1
+            ack = {"transactionId": f"for {node.name}", "partitionId": popped["partitionId"]}
+            await node.call("POST", "/api/v1/ack", ack)
+        assert leader.counters.take_backs == 3
+
+    run_virtual(scenario)
+
+
+def test_a_vanished_follower_leaves_no_claim() -> None:
+    async def scenario(cluster: VirtualCluster) -> None:
+        leader = await cluster.leader()
+        follower, other = await cluster.followers()
+
+        async def wait() -> None:
+            await follower.pop("q", wait="true", timeout=30000)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.sleep(0.5)
+            assert len(leader.node.desk.lot) == 1
+            follower.stop()
+            nursery.cancel_scope.cancel()
+        await trio.sleep(0.1)
+        assert len(leader.node.desk.lot) == 0
+        await other.push("q", "x")
+        status, popped = await other.pop("q")
+        assert (status, popped["messages"][0]["deliveryAttempt"]) == (200, 1)
+
+    run_virtual(scenario)
+
+
+def test_timers_fire_within_a_tick() -> None:
+    async def scenario(cluster: VirtualCluster) -> None:
+        leader = await cluster.leader()
+        follower = (await cluster.followers())[0]
+        for delay_ms in (0, 700):
+            timer = {
+                "op": "schedule",
+                "queue": "q",
+                "timerKey": "k",
+                "delayMs": delay_ms,
+                "txn": f"t{delay_ms}",
+                "payload": "MQ==",
+            }
+            began = trio.current_time()
+            await follower.call("POST", "/api/v1/timers", {"operations": [timer]})
+            status, popped = await follower.pop("q", wait="true", timeout=5000)
+            took = trio.current_time() - began
+            assert (status, popped["messages"][0]["transactionId"]) == (200, f"t{delay_ms}")
+            assert delay_ms / 1000 <= took < delay_ms / 1000 + 0.06
+            ack = {"transactionId": f"t{delay_ms}", "partitionId": popped["partitionId"]}
+            await leader.call("POST", "/api/v1/ack", ack)
+
+    run_virtual(scenario)
+
+
+def test_an_expired_lease_wakes_a_parked_pop() -> None:
+    async def scenario(cluster: VirtualCluster) -> None:
+        await cluster.leader()
+        follower = (await cluster.followers())[0]
+        await follower.push("q", "x")
+        await follower.pop("q", leaseSeconds=2)
+        began = trio.current_time()
+        status, popped = await follower.pop("q", wait="true", timeout=30000)
+        assert (status, popped["messages"][0]["deliveryAttempt"]) == (200, 2)
+        assert 1.9 < trio.current_time() - began < 2.1
+
+    run_virtual(scenario)
