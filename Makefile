@@ -35,7 +35,8 @@ lint: install
 	$(BIN)/ruff check .
 
 types: install
-	$(BIN)/mypy
+	$(BIN)/mypy -p atleastonce
+	$(BIN)/mypy tests benchmarks
 
 layers: install
 	$(BIN)/lint-imports --no-cache
