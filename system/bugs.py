@@ -105,15 +105,25 @@ _ALL: Final = (
         "a worker that ends because its job timed out opens the crash circuit",
         "pace",
         "none",
+        # Timeouts must follow each other within the time that makes a worker count as stable.
+        (
+            ("job_timeout_s", "1"),
+            ("share_long", "0"),
+            ("share_overrun", "0.02"),
+            ("stable_after_s", "60"),
+            ("restart_backoff_max_s", "15"),
+        ),
     ),
-    Bug("vote-not-persisted", "a vote is answered before it is durable and never stored", "one-vote"),
+    Bug(
+        "vote-not-persisted", "a vote is answered before it is durable and never stored", "one-vote"
+    ),
     Bug("double-vote", "a node votes for two candidates in one term", "one-vote"),
     Bug(
         "no-up-to-date-check",
         "a voter ignores whether the candidate's log is up to date",
         "leader-completeness",
     ),
-    Bug("quorum-off-by-one", "half of the voters count as a majority", "durable-quorum"),
+    Bug("quorum-off-by-one", "half of the voters count as a majority", "vote-quorum"),
     Bug(
         "always-truncate",
         "an old append cuts a log that already holds its entries",
@@ -128,7 +138,7 @@ _ALL: Final = (
     Bug(
         "commit-old-term",
         "a leader commits an older term's entry by counting copies",
-        "committed-truncated",
+        "leader-completeness",
     ),
 )
 

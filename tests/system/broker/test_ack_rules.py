@@ -151,6 +151,15 @@ def test_retry_spends_no_budget(driver: Driver) -> None:
     assert driver.names() == ["a"]
 
 
+def test_retries_leave_the_budget_for_failures(driver: Driver) -> None:
+    driver.configure(retryLimit=1)
+    driver.push("a")
+    for _ in range(3):
+        driver.ack(("a", "retry"), lease=driver.pop().lease_id)
+    assert not driver.ack(("a", "failed"), lease=driver.pop().lease_id)[0].dlq
+    assert driver.ack(("a", "failed"), lease=driver.pop().lease_id)[0].dlq
+
+
 def test_retry_commits_the_completed_prefix(driver: Driver, batch: str) -> None:
     driver.ack("a", "b", ("c", "retry"), "d", lease=batch)
     assert driver.names() == ["c", "d"]

@@ -203,6 +203,23 @@ def test_take_back_after_any_use_of_the_lease_does_nothing(driver: Driver) -> No
     assert driver.ack("a", lease=reply.lease_id)[0].success
 
 
+def test_take_back_after_an_ack_does_nothing(driver: Driver) -> None:
+    driver.push("a", "b")
+    reply = driver.pop()
+    driver.ack("a", lease=reply.lease_id)
+    assert not driver.take_back(reply.lease_id)
+    assert driver.ack("b", lease=reply.lease_id)[0].success
+
+
+def test_take_back_after_a_late_ack_does_nothing(driver: Driver) -> None:
+    driver.push("a")
+    reply = driver.pop(lease_s=1)
+    driver.advance(2)
+    assert not driver.ack("a", lease=reply.lease_id)[0].success
+    assert not driver.take_back(reply.lease_id)
+    assert attempts(driver.pop()) == [2]
+
+
 def test_each_answer_of_a_repeated_pop_must_be_taken_back(driver: Driver) -> None:
     driver.push("a")
     reply = driver.pop(request_id="same")

@@ -134,3 +134,30 @@ def test_an_auto_ack_delivery_is_attempt_one_after_any_history(driver: Driver) -
     driver.pop(lease_s=1)
     driver.advance(2)
     assert attempts(driver.pop(auto_ack=True)) == [1]
+
+
+def test_unfenced_acks_past_a_whole_delivery_clear_its_marker(driver: Driver) -> None:
+    driver.push("a", "b", "c", "d")
+    driver.pop(1, lease_s=1)
+    driver.advance(2)
+    driver.ack("a", "b", ("c", "retry"))
+    again = driver.pop()
+    assert (named(again), attempts(again)) == (["c", "d"], [1])
+
+
+def test_an_unfenced_ack_of_a_released_delivery_keeps_the_count_of_its_rest(driver: Driver) -> None:
+    driver.push("a", "b", "c")
+    driver.ack(("a", "retry"), lease=driver.pop(2).lease_id)
+    driver.ack("a")
+    again = driver.pop()
+    assert (named(again), attempts(again)) == (["b"], [2])
+
+
+def test_an_unfenced_ack_of_all_of_a_released_delivery_resets(driver: Driver) -> None:
+    driver.configure(retryLimit=1)
+    driver.push("a", "b", "c")
+    driver.ack(("a", "failed"), lease=driver.pop(2).lease_id)
+    driver.ack("b")
+    again = driver.pop()
+    assert (named(again), attempts(again)) == (["c"], [1])
+    assert not driver.ack(("c", "failed"), lease=again.lease_id)[0].dlq

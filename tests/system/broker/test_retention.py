@@ -59,14 +59,16 @@ def test_the_slowest_group_holds_its_messages() -> None:
 
 
 def test_a_group_that_comes_later_keeps_what_it_has_not_read() -> None:
-    partition, retention = partition_of(10), Retention(budget=6 * WEIGHT)
+    partition, other, retention = partition_of(5), partition_of(10), Retention(budget=6 * WEIGHT)
     moves(cursor_at(partition, -1), retention, range(5))
     late = cursor_at(partition, -1)
-    moves(partition.cursors[0], retention, range(5, 10))
-    assert partition.log_start == 0
-    moves(late, retention, range(10))
-    assert 4 <= partition.log_start <= 10
+    moves(cursor_at(other, -1), retention, range(10))
+    assert (partition.log_start, other.log_start) == (0, 4)
+    moves(late, retention, range(5))
     assert retention.completed_bytes <= 6 * WEIGHT
+    assert other.log_start == 9
+    moves(cursor_at(partition_of(6), -1), retention, range(6))
+    assert (partition.log_start, other.log_start) == (5, 10)
 
 
 def test_ids_of_trimmed_messages_are_known_until_they_are_old() -> None:
