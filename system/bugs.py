@@ -48,9 +48,9 @@ _ALL: Final = (
     ),
     Bug(
         "commit-by-minority",
-        "a leader counts its own copy alone as a majority",
+        "a leader counts its own copy alone as a majority, and sends copies with its heartbeats",
         "lost",
-        "pause-leader",
+        "kill-leader",
     ),
     Bug(
         "answer-by-log-index",

@@ -1,0 +1,207 @@
+"""What goes into the Raft core and what comes out of it.
+
+Times are integers in microseconds of a clock that never goes back; durations in the
+configuration are milliseconds.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import msgspec
+
+from .messages import Entry, HardState, Message
+
+
+class Role(Enum):
+    """What a server takes itself for."""
+
+    FOLLOWER = "follower"
+    PRE_CANDIDATE = "pre-candidate"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+
+
+_Positive = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class RaftConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of one server.
+
+    Attributes:
+        node_id: This server; one of `voters`.
+        voters: All servers of the cluster, the same on each.
+        election_ms_min: A server campaigns after this long without word from a leader at the
+            earliest, and protects a leader it has heard from for this long.
+        election_ms_max: ... at the latest. A leader without word from a quorum for this long
+            steps down, and a leadership transfer is given up after this long.
+        heartbeat_ms: Pause between two heartbeats; under half of `election_ms_min`.
+        max_append_entries: Entries in one append.
+        max_append_bytes: Bytes of data in one append; a single larger entry goes alone.
+        max_inflight_appends: Unanswered appends to one follower.
+        check_quorum: Whether leaders step down without a quorum, and voters protect leaders.
+    """
+
+    node_id: str
+    voters: tuple[str, ...]
+    election_ms_min: _Positive = 400
+    election_ms_max: _Positive = 800
+    heartbeat_ms: _Positive = 100
+    max_append_entries: _Positive = 64
+    max_append_bytes: _Positive = 1 << 20
+    max_inflight_appends: _Positive = 64
+    check_quorum: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse settings that contradict each other.
+
+        Raises:
+            ValueError: The message names the value and what is allowed.
+        """
+        if self.node_id not in self.voters:
+            raise ValueError(f"node_id {self.node_id!r} is not among voters {self.voters!r}")
+        if len(set(self.voters)) != len(self.voters):
+            raise ValueError(f"voters {self.voters!r} names a server twice")
+        if self.election_ms_max < self.election_ms_min:
+            raise ValueError(
+                f"election_ms_max {self.election_ms_max} is below "
+                f"election_ms_min {self.election_ms_min}"
+            )
+        if 2 * self.heartbeat_ms > self.election_ms_min:
+            raise ValueError(
+                f"heartbeat_ms {self.heartbeat_ms} is more than half of "
+                f"election_ms_min {self.election_ms_min}"
+            )
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """`deadline_us` has passed."""
+
+
+class Receive(msgspec.Struct, frozen=True):
+    """A message arrived."""
+
+    sender: str
+    message: Message
+
+
+class Propose(msgspec.Struct, frozen=True):
+    """Append one entry for each payload. Answered by `Appended` or `Refused`."""
+
+    proposal: int
+    payloads: tuple[bytes, ...]
+
+
+class Persisted(msgspec.Struct, frozen=True, gc=False):
+    """Every `Persist` up to `sequence` is durable."""
+
+    sequence: int
+
+
+class Read(msgspec.Struct, frozen=True, gc=False):
+    """Ask from which log index on a linearizable read may be served.
+
+    Answered by `ReadReady` or `ReadFailed`, possibly much later; whoever asks sets the limit.
+    """
+
+    read: int
+
+
+class TransferLeadership(msgspec.Struct, frozen=True):
+    """Hand leadership to `target`, or to the most caught-up voter. Answered by `TransferDone`."""
+
+    target: str | None
+
+
+Event = Tick | Receive | Propose | Persisted | Read | TransferLeadership
+
+
+class Persist(msgspec.Struct, frozen=True):
+    """Make this durable, in the order issued, then say `Persisted(sequence)`.
+
+    Attributes:
+        sequence: Counts up from 1 without a gap.
+        hard_state: To store, when it changed.
+        truncate_from: Drop stored entries from this index on, before appending `entries`.
+        entries: To append.
+    """
+
+    sequence: int
+    hard_state: HardState | None
+    truncate_from: int | None
+    entries: tuple[Entry, ...]
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Send a message, at once; it may be lost, doubled, or overtaken."""
+
+    to: str
+    message: Message
+
+
+class Apply(msgspec.Struct, frozen=True):
+    """These entries are committed and durable here: in log order, each exactly once."""
+
+    entries: tuple[Entry, ...]
+
+
+class Appended(msgspec.Struct, frozen=True, gc=False):
+    """The payloads of a proposal took the indexes from `first_index` on, in `term`.
+
+    Not a promise: the proposal has succeeded when an entry with this term is applied at the index.
+    """
+
+    proposal: int
+    term: int
+    first_index: int
+
+
+class Refused(msgspec.Struct, frozen=True, gc=False):
+    """The proposal was not appended, for certain. `leader` is who to ask instead, if known.
+
+    A leader that is handing its leadership over refuses too, and names itself.
+    """
+
+    proposal: int
+    leader: str | None
+
+
+class ReadReady(msgspec.Struct, frozen=True, gc=False):
+    """The read may be served once the entry at `log_index` has been applied."""
+
+    read: int
+    log_index: int
+
+
+class ReadFailed(msgspec.Struct, frozen=True, gc=False):
+    """This server does not lead, or has lost its leadership meanwhile."""
+
+    read: int
+
+
+class LeadershipChanged(msgspec.Struct, frozen=True):
+    """The role, the term or the known leader is another than before."""
+
+    role: Role
+    term: int
+    leader: str | None
+
+
+class TransferDone(msgspec.Struct, frozen=True, gc=False):
+    """Whether another server is known to lead since the transfer was asked for."""
+
+    ok: bool
+
+
+Effect = (
+    Persist
+    | Send
+    | Apply
+    | Appended
+    | Refused
+    | ReadReady
+    | ReadFailed
+    | LeadershipChanged
+    | TransferDone
+)

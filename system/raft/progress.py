@@ -1,0 +1,84 @@
+"""What a leader knows of one follower's log."""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+class Progress:
+    """Where a follower's log matches, and what is on its way to it.
+
+    Attributes:
+        match_index: Up to here the follower's durable log equals the leader's.
+        next_index: First entry to send next.
+        is_replicating: Whether appends are sent ahead of their answers. Otherwise the leader
+            probes, one append at a time, for the place where the logs agree.
+        is_waiting: A probe is on its way; no other until it is answered or a heartbeat is.
+        inflight: Last index of each unanswered append, in order; only when replicating.
+        window: Unanswered appends allowed now. It falls to 1 at a refusal and grows with each
+            success, or overtaken appends would be refused and sent again in ever larger floods.
+        backup_round: Refusals of messages of earlier rounds tell nothing new.
+        acked_round: Latest read round answered.
+        contact_us: When the follower last answered in this term.
+    """
+
+    __slots__ = (
+        "acked_round",
+        "backup_round",
+        "contact_us",
+        "inflight",
+        "is_replicating",
+        "is_waiting",
+        "match_index",
+        "next_index",
+        "window",
+    )
+
+    def __init__(self, next_index: int, window: int, now_us: int) -> None:
+        self.match_index = 0
+        self.next_index = next_index
+        self.is_replicating = False
+        self.is_waiting = False
+        self.inflight: deque[int] = deque()
+        self.window = window
+        self.backup_round = 0
+        self.acked_round = 0
+        self.contact_us = now_us
+
+    def on_success(self, match_index: int) -> None:
+        """Note that the follower has everything up to `match_index`."""
+        self.match_index = max(self.match_index, match_index)
+        inflight = self.inflight
+        while inflight and inflight[0] <= match_index:
+            inflight.popleft()
+        if not self.is_replicating:
+            self.is_replicating = True
+            self.next_index = self.match_index + 1
+        self.next_index = max(self.next_index, self.match_index + 1)
+        self.is_waiting = False
+        self.window += 1
+
+    def on_refusal(self, refused_index: int, hint_index: int, index_min: int) -> bool:
+        """Back up after the follower refused an append after `refused_index`.
+
+        Args:
+            refused_index: The `prev_index` of the refused append.
+            hint_index: Where the logs may agree at the latest: the next entry to send.
+            index_min: The first entry the leader can still send.
+
+        Returns:
+            Whether the refusal said anything new; doubled ones do not.
+        """
+        is_known = refused_index <= self.match_index or (
+            not self.is_replicating and refused_index != self.next_index - 1
+        )
+        if is_known:
+            return False
+        floor = max(self.match_index + 1, index_min)
+        self.next_index = max(floor, min(hint_index, refused_index))
+        self.is_replicating = False
+        # Past the start of the leader's log there is nothing left to try but heartbeats.
+        self.is_waiting = self.next_index > refused_index
+        self.inflight.clear()
+        self.window = 1
+        return True

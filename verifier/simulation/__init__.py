@@ -1,0 +1,1 @@
+"""The deterministic simulator: a plain event heap that drives the pure cores through faults."""

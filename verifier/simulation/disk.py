@@ -1,0 +1,123 @@
+"""A node's disk at the level of whole writes: syncs take time, a crash loses what is un-synced."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from ...system.raft.core import Persist
+from ...system.raft.messages import Entry, HardState
+from .knobs import Knobs
+from .oracles import Oracles
+from .scheduler import Scheduler
+from .streams import Stream
+
+
+class SimulatedDisk:
+    """Durable term, vote and entries of one node, and its writes in flight, in order.
+
+    Attributes:
+        hard_state: What is durable.
+        entries: What is durable, from index 1.
+        written: The log as the node last wrote it, durable or not.
+        stall_us_max: While positive, a sync takes up to this long.
+    """
+
+    __slots__ = (
+        "_generation",
+        "_knobs",
+        "_node",
+        "_on_synced",
+        "_oracles",
+        "_pending",
+        "_scheduler",
+        "_stream",
+        "_syncing",
+        "entries",
+        "hard_state",
+        "stall_us_max",
+        "written",
+    )
+
+    def __init__(
+        self,
+        node: int,
+        knobs: Knobs,
+        scheduler: Scheduler,
+        stream: Stream,
+        oracles: Oracles,
+        on_synced: Callable[[int], None],
+    ) -> None:
+        self._node = node
+        self._knobs = knobs
+        self._scheduler = scheduler
+        self._stream = stream
+        self._oracles = oracles
+        self._on_synced = on_synced
+        self._pending: deque[Persist] = deque()
+        self._syncing = 0
+        self._generation = 0
+        self.hard_state = HardState(0, None)
+        self.entries: list[Entry] = oracles.durable[node]
+        self.written: list[Entry] = []
+        self.stall_us_max = 0
+
+    def submit(self, persist: Persist) -> None:
+        """Take a write; it becomes durable after those before it."""
+        self._oracles.on_write(self._node, self.written, persist.truncate_from, persist.entries)
+        self._pending.append(persist)
+        if not self._syncing:
+            self._start_sync()
+
+    def _start_sync(self) -> None:
+        self._syncing = len(self._pending) if self._knobs.group_commit else 1
+        if self.stall_us_max:
+            delay_us = self._stream.between(0, self.stall_us_max)
+        else:
+            delay_us = self._stream.between(self._knobs.sync_us // 2, self._knobs.sync_us * 2)
+        self._scheduler.after(delay_us, self._end_sync, self._generation)
+
+    def _end_sync(self, generation: int) -> None:
+        if generation != self._generation:
+            return
+        sequence = self._settle(self._syncing)
+        self._syncing = 0
+        if self._pending:
+            self._start_sync()
+        self._on_synced(sequence)
+
+    def _settle(self, count: int) -> int:
+        """Make the oldest `count` writes durable; returns the sequence of the last."""
+        sequence = 0
+        for _ in range(count):
+            persist = self._pending.popleft()
+            sequence = persist.sequence
+            if persist.hard_state is not None:
+                self._oracles.on_durable_term(self._node, self.hard_state, persist.hard_state)
+                self.hard_state = persist.hard_state
+            if persist.truncate_from is not None:
+                del self.entries[persist.truncate_from - 1 :]
+            self.entries.extend(persist.entries)
+        return sequence
+
+    def crash(self, survivors: int | None = None) -> None:
+        """Lose what is un-synced.
+
+        Args:
+            survivors: How many writes of those in flight become durable all the same; by default
+                a random prefix of the sync that is under way.
+        """
+        if survivors is None:
+            survivors = self._stream.between(0, self._syncing)
+        self._settle(min(survivors, len(self._pending)))
+        self._pending.clear()
+        self._syncing = 0
+        self._generation += 1
+        self.written = list(self.entries)
+
+    def heal(self) -> None:
+        """Be fast again, and end a sync that is under way at once."""
+        self.stall_us_max = 0
+        if self._syncing:
+            self._generation += 1
+            self._scheduler.after(self._knobs.sync_us, self._end_sync, self._generation)
