@@ -1,0 +1,89 @@
+"""Rules about progress: late, hand-back-late, stall."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .capacity import DUE, HANDED_BACK, NOT_JUDGED, Capacity
+from .findings import Finding, seconds
+from .intervals import Interval, intersect, longest
+from .jobs import World
+
+_WAITING_MAX = 2000
+
+
+def judge_late(world: World, capacity: Capacity) -> Iterator[Finding]:
+    """A ready job that waited past the bound while a worker was free."""
+    bound_ns = world.ns("late_s")
+    idle = capacity.idle(bound_ns, world.windows.open)
+    for delivery, free in capacity.overdue(DUE, bound_ns, idle):
+        yield _finding(world, capacity, "late", "it was ready", delivery, free)
+
+
+def judge_hand_back_late(world: World, capacity: Capacity) -> Iterator[Finding]:
+    """An unstarted job of a dead worker that was not delivered again in time."""
+    bound_ns = world.ns("hand_back_s")
+    idle = capacity.idle(bound_ns, world.windows.open_beside_workers)
+    what = "the worker that held it unstarted was dead"
+    for delivery, free in capacity.overdue(HANDED_BACK, bound_ns, idle):
+        yield _finding(world, capacity, "hand-back-late", what, delivery, free)
+
+
+def _finding(
+    world: World, capacity: Capacity, rule: str, what: str, delivery: int, free: Interval
+) -> Finding:
+    ready_ns = int(capacity.waits.ready_ns[delivery])
+    taken_ns = int(capacity.waits.taken_ns[delivery])
+    return Finding(
+        rule,
+        int(world.facts.deliveries.job[delivery]),
+        f"{what} {seconds(taken_ns - ready_ns)} before a worker received it; for "
+        f"{seconds(free[1] - free[0])} of that a worker was free, its partition was not held and "
+        "no fault window that could excuse it was open",
+        ready_ns,
+        taken_ns,
+    )
+
+
+def judge_stall(world: World, capacity: Capacity) -> Iterator[Finding]:
+    """Nothing started though jobs were ready, workers free and no fault window open."""
+    bound_ns = world.ns("stall_s")
+    starts = np.sort(world.facts.deliveries.start_ns)
+    starts = starts[starts >= 0]
+    at = np.flatnonzero(np.diff(starts) > bound_ns)
+    pauses = list(zip(starts[at].tolist(), starts[at + 1].tolist(), strict=True))
+    idle = capacity.idle(bound_ns, world.windows.open) if pauses else []
+    for pause in pauses:
+        found = _stalled(capacity, pause, idle, bound_ns)
+        if found is None:
+            continue
+        delivery, (start, end) = found
+        yield Finding(
+            "stall",
+            int(world.facts.deliveries.job[delivery]),
+            f"nothing started for {seconds(end - start)} while this job was ready, its partition "
+            "not held, a worker free and no fault window open",
+            start,
+            end,
+        )
+
+
+def _stalled(
+    capacity: Capacity, pause: Interval, idle: list[Interval], bound_ns: int
+) -> tuple[int, Interval] | None:
+    waits = capacity.waits
+    for free in idle:
+        quiet = intersect(pause, free)
+        if quiet is None or quiet[1] - quiet[0] <= bound_ns:
+            continue
+        common = np.minimum(waits.taken_ns, quiet[1]) - np.maximum(waits.ready_ns, quiet[0])
+        waiting = np.flatnonzero((waits.kind != NOT_JUDGED) & (common > bound_ns))
+        for delivery in waiting[:_WAITING_MAX].tolist():
+            wait = (int(waits.ready_ns[delivery]), int(waits.taken_ns[delivery]))
+            shared = intersect(wait, quiet)
+            part = longest(capacity.unheld(delivery, shared)) if shared else None
+            if part and part[1] - part[0] > bound_ns:
+                return delivery, part
+    return None
