@@ -1,0 +1,81 @@
+"""What can be chosen: workloads, nemeses, rules, bugs and settings, a sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from ..checkers.contract import RULES
+from ..histories.ops import Json
+from ..nemesis.registry import NEMESES
+from ..system.bugs import BUGS
+from ..workloads.registry import WORKLOADS
+from .breakdowns import INVARIANT, INVARIANT_SENTENCE
+from .settings import REGISTRY
+
+Entry = Mapping[str, Json]
+Catalogue = Mapping[str, Mapping[str, Entry]]
+
+_SECTIONS: Final = ("workloads", "nemeses", "rules", "bugs", "settings")
+
+
+def catalogue() -> Catalogue:
+    """Collect everything, by section and name."""
+    return {
+        "workloads": {name: {"sentence": spec.sentence} for name, spec in WORKLOADS.items()},
+        "nemeses": {name: {"sentence": spec.sentence} for name, spec in NEMESES.items()},
+        "rules": {
+            name: {"sentence": sentence}
+            for name, sentence in {**RULES, INVARIANT: INVARIANT_SENTENCE}.items()
+        },
+        "bugs": {
+            name: {
+                "sentence": bug.sentence,
+                "rule": bug.rule,
+                "nemesis": bug.nemesis or None,
+                "settings": [f"{key}={value}" for key, value in bug.settings],
+            }
+            for name, bug in BUGS.items()
+        },
+        "settings": {
+            name: {
+                "sentence": setting.sentence,
+                "group": setting.group,
+                "allowed": setting.allowed,
+                "default": setting.default,
+            }
+            for name, setting in REGISTRY.items()
+        },
+    }
+
+
+def encode(found: Catalogue) -> str:
+    """Return the catalogue as one JSON object."""
+    return msgspec.json.encode(found).decode()
+
+
+def catalogue_text(found: Catalogue) -> str:
+    """Return the catalogue for people, one line an entry."""
+    return "\n".join(_lines(found))
+
+
+def _lines(found: Catalogue) -> Iterator[str]:
+    for section in _SECTIONS:
+        entries = found[section]
+        width = max(len(name) for name in entries)
+        yield f"{section}" + (" (--set KEY=VALUE)" if section == "settings" else "")
+        for name, entry in entries.items():
+            yield f"  {name:<{width}}  {entry['sentence']}{_extra(section, entry)}"
+        yield ""
+
+
+def _extra(section: str, entry: Entry) -> str:
+    if section == "bugs":
+        nemesis = entry["nemesis"]
+        return f" [{entry['rule']}; {nemesis or 'simulator only'}]"
+    if section == "settings":
+        default = str(entry["default"]).lower()
+        return f" [{entry['group']}; {entry['allowed']}; default {default}]"
+    return ""

@@ -1,0 +1,198 @@
+"""The command `verify`: arguments in, exit status out; what it does lies elsewhere.
+
+Everything heavy is imported inside the command that needs it, so that `verify --version` and
+`verify list` answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from .errors import Exit, VerifyError
+
+_STORE: Final = click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    default=Path("store"),
+    show_default=True,
+    help="Folder of the runs.",
+)
+_JSON: Final = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object on standard output."
+)
+
+
+class OneLineGroup(click.Group):
+    """A group whose errors are one line on standard error."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run and exit; with `standalone_mode` off, return instead, as click does."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, False, **extra)
+        try:
+            status = super().main(args, prog_name, complete_var, False, **extra)
+        except click.ClickException as error:
+            _complain(error.format_message())
+            sys.exit(Exit.USAGE)
+        except VerifyError as error:
+            _complain(str(error))
+            sys.exit(error.status)
+        except (click.Abort, KeyboardInterrupt):
+            _complain("interrupted")
+            sys.exit(Exit.UNKNOWN)
+        except BrokenPipeError:
+            # Whoever read our output has gone; the interpreter must not stumble over the rest.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(Exit.HARNESS)
+        sys.exit(status if isinstance(status, int) else Exit.VALID)
+
+
+def _complain(text: str) -> None:
+    click.echo(f"verify: {text}", err=True)
+
+
+@click.group(cls=OneLineGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="atleastonce", message="verify (atleastonce) %(version)s")
+def main() -> None:
+    """Verify that a job system accounts for every attempt, while things break."""
+
+
+@main.command()
+@click.argument("workload", default="jobs")
+@click.option(
+    "--nemesis",
+    metavar="NAME[,NAME...]",
+    default="",
+    help="What breaks; without it nothing does.",
+)
+@click.option("--nodes", type=int, default=3, show_default=True, help="Nodes of the broker.")
+@click.option("--workers", type=int, default=4, show_default=True, help="Worker processes.")
+@click.option(
+    "--time-limit",
+    type=float,
+    default=40,
+    show_default=True,
+    help="Seconds of dispatching and of faults.",
+)
+@click.option("--rate", type=float, default=20, show_default=True, help="Dispatches a second.")
+@click.option(
+    "--interval", type=float, default=5, show_default=True, help="Mean seconds between faults."
+)
+@click.option("--seed", type=int, default=None, help="Of workload and plan; drawn if left out.")
+@click.option(
+    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="A setting; see verify list."
+)
+@click.option("--bug", "bugs", metavar="NAME", multiple=True, help="A planted defect to switch on.")
+@_STORE
+@_JSON
+@click.option("--quiet", is_flag=True, help="Print the verdict alone.")
+def run(
+    workload: str,
+    nemesis: str,
+    nodes: int,
+    workers: int,
+    time_limit: float,
+    rate: float,
+    interval: float,
+    seed: int | None,
+    settings: Sequence[str],
+    bugs: Sequence[str],
+    store: Path,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Run WORKLOAD under the nemeses and judge it.
+
+    Exit status: 0 valid, 1 invalid, 2 usage, 3 unknown, 4 the harness failed.
+    """
+    from .commands import Output, run_and_judge
+    from .scenario import Request, make_scenario
+
+    scenario = make_scenario(
+        Request(
+            workload=workload,
+            nemeses=tuple(name.strip() for name in nemesis.split(",") if name.strip()),
+            nodes=nodes,
+            workers=workers,
+            time_limit_s=time_limit,
+            rate=rate,
+            interval_s=interval,
+            seed=seed,
+            settings=tuple(settings),
+            bugs=tuple(bugs),
+        )
+    )
+    return run_and_judge(scenario, store, Output(as_json, quiet))
+
+
+@main.command()
+@click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
+@_JSON
+def check(run_folder: Path, as_json: bool) -> int:
+    """Judge the stored run RUN again, without the system."""
+    from .commands import Output, check_again
+
+    return check_again(run_folder, Output(as_json, quiet=False))
+
+
+@main.command(name="list")
+@_JSON
+def list_(as_json: bool) -> None:
+    """List workloads, nemeses, rules, bugs and settings."""
+    from .catalogue import catalogue, catalogue_text, encode
+
+    click.echo(encode(catalogue()) if as_json else catalogue_text(catalogue()))
+
+
+@main.command()
+@_STORE
+def heal(store: Path) -> None:
+    """Undo what a killed verifier left open."""
+    from .heal import heal_store
+
+    done = heal_store(store)
+    for line in done:
+        click.echo(line)
+    if not done:
+        click.echo(f"nothing to heal in {store}")
+
+
+@main.command()
+@_STORE
+@_JSON
+def doctor(store: Path, as_json: bool) -> int:
+    """Say whether this machine can run the verifier, and what to do if not."""
+    import json
+
+    from .doctor import examine
+
+    probes = examine(store if store.is_dir() else Path())
+    if as_json:
+        click.echo(
+            json.dumps(
+                {probe.name: _row(probe.state, probe.found, probe.remedy) for probe in probes}
+            )
+        )
+    else:
+        for probe in probes:
+            click.echo(f"{probe.state:<5} {probe.name:<17} {probe.found}")
+            if probe.remedy:
+                click.echo(f"{'':<23} -> {probe.remedy}")
+    return Exit.HARNESS if any(probe.state == "fail" for probe in probes) else Exit.VALID
+
+
+def _row(state: str, found: str, remedy: str) -> dict[str, str]:
+    return {"state": state, "found": found, "remedy": remedy}

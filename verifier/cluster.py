@@ -1,0 +1,261 @@
+"""The system of one run: its nodes and its supervisor, as the nemesis and the runner drive them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from ..nemesis.ledger import Ledger
+from ..nemesis.world import Target, WorkerView
+from ..system.client import Endpoint
+from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_VARIABLE
+from .children import LOOPBACK, NodePorts, log_tail, spawn
+from .config import CODE_VERSION, node_config, supervisor_config, write_config
+from .errors import HarnessError, NodeStartError
+from .reaper import Identity, Reaper
+from .scenario import SUPERVISOR_MARGIN_S, Scenario
+from .store import RunPaths
+from .watch import NodeWatch, SupervisorWatch
+
+NODE_MODULE: Final = "atleastonce.system.node"
+SUPERVISOR_MODULE: Final = "atleastonce.system.supervisor"
+START_DEADLINE_S: Final = 30.0
+_POLL_S: Final = 0.05
+_NODE_STOP_S: Final = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A process that was started here."""
+
+    target: Target
+    process: subprocess.Popen[bytes]
+
+
+class Cluster:
+    """Starts, watches and stops the processes of a run; the nemesis sees it as its `World`.
+
+    A node keeps its ports and its data over restarts.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        run: RunPaths,
+        ports: Mapping[str, NodePorts],
+        reaper: Reaper,
+        ledger: Ledger,
+        supervisor: SupervisorWatch,
+    ) -> None:
+        self._scenario = scenario
+        self._run = run
+        self._ports = ports
+        self._reaper = reaper
+        self._ledger = ledger
+        self._children: dict[str, Child] = {}
+        self._master: Child | None = None
+        self.supervisor = supervisor
+        self.watch = NodeWatch(self.endpoints())
+
+    def write_configs(self) -> None:
+        """Write the token and every configuration."""
+        token = os.open(self._run.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(token, "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(32))
+        for name in self.nodes():
+            config = node_config(self._scenario, self._run, name, self._ports)
+            write_config(self._run.node_config(name), config)
+        supervisor = supervisor_config(self._scenario, self._run, self._ports)
+        write_config(self._run.supervisor_config, supervisor)
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        """Return where each node serves clients."""
+        return {name: Endpoint(LOOPBACK, ports.client) for name, ports in self._ports.items()}
+
+    def nodes(self) -> Sequence[str]:
+        """Return the names of all nodes."""
+        return self._scenario.node_names
+
+    def is_node_alive(self, node: str) -> bool:
+        """Whether the node's process has not been reaped."""
+        return node in self._children and self._lives(self._children[node])
+
+    def _lives(self, child: Child) -> bool:
+        return self._reaper.status(child.target.pid) is None
+
+    async def leader(self) -> str | None:
+        """Ask all nodes and return the leader of the highest term."""
+        await self.watch.ask_all()
+        return self.watch.leader()
+
+    def node_process(self, node: str) -> Target:
+        """Return the process that the node runs in, or ran in last."""
+        return self._children[node].target
+
+    async def start_node(self, node: str) -> None:
+        """Start a node that is down.
+
+        Raises:
+            OSError: The process cannot be started.
+        """
+        self._children[node] = self._spawn(
+            NODE_MODULE, node, Identity("node", node), self._run.node_config(node)
+        )
+        await trio.lowlevel.checkpoint()
+
+    def _spawn(self, module: str, name: str, identity: Identity, config: Path) -> Child:
+        log = self._run.supervisor_log if name == "supervisor" else self._run.node_log(name)
+        variables = {
+            ATTEMPTS_VARIABLE: str(self._run.attempts),
+            CODE_VARIABLE: CODE_VERSION,
+        }
+        process = spawn(module, config, log, variables)
+        self._reaper.register(process, identity)
+        target = Target.of(process.pid, name)
+        self._ledger.process_started(target)
+        return Child(target, process)
+
+    async def wait_node_healthy(self, node: str, timeout_s: float) -> bool:
+        """Wait until the node serves and knows a leader; False if it dies or takes longer."""
+
+        async def is_healthy() -> bool:
+            return (await self.watch.ask(node)).is_healthy
+
+        return await self._wait(is_healthy, lambda: self.is_node_alive(node), timeout_s)
+
+    async def _wait(
+        self,
+        condition: Callable[[], Awaitable[bool]],
+        is_alive: Callable[[], bool],
+        timeout_s: float,
+    ) -> bool:
+        with trio.move_on_after(timeout_s):
+            while is_alive():
+                if await condition():
+                    return True
+                await trio.sleep(_POLL_S)
+        return False
+
+    async def wait_exit(self, target: Target) -> int:
+        """Wait until the process was reaped and return its raw wait status."""
+        return await self._reaper.wait_exit(target.pid)
+
+    def supervisor_process(self) -> Target | None:
+        """Return the living master, or None."""
+        return self._master.target if self._master and self._lives(self._master) else None
+
+    async def start_supervisor(self) -> None:
+        """Start the supervisor.
+
+        Raises:
+            OSError: The process cannot be started.
+        """
+        self._master = self._spawn(
+            SUPERVISOR_MODULE, "supervisor", Identity("master"), self._run.supervisor_config
+        )
+        await trio.lowlevel.checkpoint()
+
+    async def wait_supervisor_ready(self, timeout_s: float) -> bool:
+        """Wait until all workers have started; False if the master dies or takes longer."""
+        target = self.supervisor_process()
+        if target is None:
+            return False
+        pid = target.pid
+
+        async def is_ready() -> bool:
+            await trio.lowlevel.checkpoint()
+            return self.supervisor.is_ready(pid, self._scenario.workers)
+
+        return await self._wait(is_ready, lambda: self.supervisor_process() is not None, timeout_s)
+
+    def workers(self) -> Sequence[WorkerView]:
+        """Return the workers as the supervisor last described them."""
+        status = self.supervisor.read()
+        return [
+            WorkerView(
+                pid=worker.pid,
+                state=worker.state,
+                job=worker.job,
+                since_ns=worker.since_ns,
+                leases=worker.leases,
+            )
+            for worker in (status.workers if status else ())
+        ]
+
+    async def start_all(self) -> None:
+        """Start the nodes, wait for a leader, then start the supervisor and its workers.
+
+        Raises:
+            NodeStartError: Something did not come up in time; ends with its log's last lines.
+        """
+        for node in self.nodes():
+            await self.start_node(node)
+        for node in self.nodes():
+            if not await self.wait_node_healthy(node, START_DEADLINE_S):
+                raise self._not_up(node, self.is_node_alive(node))
+        await self.start_supervisor()
+        if not await self.wait_supervisor_ready(START_DEADLINE_S):
+            raise self._not_up("supervisor", self.supervisor_process() is not None)
+
+    def _not_up(self, name: str, is_alive: bool) -> NodeStartError:
+        log = self._run.supervisor_log if name == "supervisor" else self._run.node_log(name)
+        if is_alive:
+            happened = f"is not ready after {START_DEADLINE_S:g} s"
+        else:
+            child = self._master if name == "supervisor" else self._children[name]
+            assert child is not None, f"{name} was never started"
+            happened = f"ended while starting: {child.process.returncode}"
+        return NodeStartError(f"{name} {happened}; {log} ends with\n{log_tail(log)}")
+
+    async def revive(self) -> Mapping[str, int]:
+        """Start what is down although every fault has healed; return raw wait statuses by name."""
+        down: dict[str, int] = {}
+        for node, child in list(self._children.items()):
+            status = self._reaper.status(child.target.pid)
+            if status is not None:
+                down[node] = status
+                await self.start_node(node)
+        if self._master is not None:
+            status = self._reaper.status(self._master.target.pid)
+            if status is not None:
+                down["supervisor"] = status
+                await self.start_supervisor()
+        return down
+
+    async def stop_all(self) -> Mapping[str, int]:
+        """Stop the supervisor, then the nodes, gracefully; return raw wait statuses by name.
+
+        What does not end in its time is killed.
+        """
+        statuses: dict[str, int] = {}
+        if self._master is not None:
+            grace_s = self._scenario.settings.shutdown_grace_s + SUPERVISOR_MARGIN_S
+            statuses["supervisor"] = await self._stop(self._master, grace_s)
+
+        async def stop(node: str, child: Child) -> None:
+            statuses[node] = await self._stop(child, _NODE_STOP_S)
+
+        async with trio.open_nursery() as nursery:
+            for node, child in self._children.items():
+                nursery.start_soon(stop, node, child)
+        return statuses
+
+    async def _stop(self, child: Child, grace_s: float) -> int:
+        for name in (signal.SIGTERM, signal.SIGKILL):
+            if self._lives(child):
+                os.kill(child.target.pid, name)
+            with trio.move_on_after(grace_s):
+                return await self._reaper.wait_exit(child.target.pid)
+        raise HarnessError(f"{child.target.name} (pid {child.target.pid}) survived SIGKILL")
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self.watch.aclose()

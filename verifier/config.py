@@ -1,0 +1,119 @@
+"""What each process of a run is told: the scenario, in the words of the system."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from ..system.jobs.settings import SettingError, WorkerSettings
+from ..system.node.config import ConfigError as NodeConfigError
+from ..system.node.config import NodeConfig, check_config
+from ..system.supervisor.config import RenewalSettings, SupervisorConfig, find_problems
+from ..workloads.registry import WORKLOADS
+from .children import LOOPBACK, NodePorts
+from .errors import UsageError
+from .scenario import Scenario
+from .store import RunPaths
+
+CONSUMER_GROUP: Final = "workers"
+CODE_VERSION: Final = "1"
+_RENEWAL_PAUSE_S: Final = 1.0
+_RENEWAL_TIMEOUT_S_MAX: Final = 0.5
+
+
+def node_config(
+    scenario: Scenario, run: RunPaths, node: str, ports: Mapping[str, NodePorts]
+) -> NodeConfig:
+    """Build one node's configuration.
+
+    Raises:
+        UsageError: The settings do not make a node.
+    """
+    settings = scenario.settings
+    config = NodeConfig(
+        node=node,
+        data_dir=str(run.node_data(node)),
+        client=(LOOPBACK, ports[node].client),
+        peers={name: (LOOPBACK, pair.peer) for name, pair in ports.items()},
+        token_file=str(run.token),
+        disk=settings.disk,
+        bugs=scenario.bugs,
+        election_ms_min=settings.election_ms_min,
+        election_ms_max=settings.election_ms_max,
+        heartbeat_ms=settings.heartbeat_ms,
+        die_with_parent=True,
+        parent_pid=os.getpid(),
+    )
+    try:
+        return check_config(config)
+    except NodeConfigError as error:
+        raise UsageError(str(error)) from None
+
+
+def renewal_settings(retry_after_s: float, nodes: int) -> RenewalSettings:
+    """Choose renewal times that fit a lease: two attempts over all nodes, and the fence."""
+    interval_s = retry_after_s / 4
+    grace_s = min(1.0, retry_after_s / 10)
+    margin_s = min(0.5, retry_after_s / 16)
+    left_s = retry_after_s - interval_s - _RENEWAL_PAUSE_S - grace_s - margin_s
+    timeout_s = min(_RENEWAL_TIMEOUT_S_MAX, 0.9 * left_s / (2 * nodes))
+    return RenewalSettings(
+        interval_s=interval_s, timeout_s=timeout_s, grace_s=grace_s, margin_s=margin_s
+    )
+
+
+def supervisor_config(
+    scenario: Scenario, run: RunPaths, ports: Mapping[str, NodePorts]
+) -> SupervisorConfig:
+    """Build the supervisor's and the workers' configuration.
+
+    Raises:
+        UsageError: The settings do not make a supervisor.
+    """
+    settings, spec = scenario.settings, WORKLOADS[scenario.workload]
+    try:
+        worker = WorkerSettings(
+            queue=spec.queue,
+            endpoints=tuple((LOOPBACK, pair.client) for pair in ports.values()),
+            state_dir=str(run.supervisor),
+            consumer_group=CONSUMER_GROUP,
+            partitions=settings.partitions,
+            prefetch=settings.prefetch,
+            ack_async=settings.ack_async,
+            pop_ahead=settings.pop_ahead,
+            retry_after_s=settings.retry_after_s,
+            block_for_s=settings.block_for_s,
+            timeout_s=settings.job_timeout_s,
+            try_timeout_s=settings.try_timeout_s,
+            failed_store=str(run.failed_jobs),
+            bugs=scenario.bugs,
+            code_version=CODE_VERSION,
+        )
+    except SettingError as error:
+        raise UsageError(str(error)) from None
+    config = SupervisorConfig(
+        app=spec.app,
+        workers=scenario.workers,
+        worker=worker,
+        state_dir=str(run.supervisor),
+        shutdown_grace_s=settings.shutdown_grace_s,
+        restart_backoff_s=settings.restart_backoff_s,
+        restart_backoff_max_s=settings.restart_backoff_max_s,
+        stable_after_s=settings.stable_after_s,
+        renewal=renewal_settings(settings.retry_after_s, scenario.nodes),
+        die_with_parent=True,
+        parent_pid=os.getpid(),
+        bugs=scenario.bugs,
+    )
+    for problem in find_problems(config):
+        raise UsageError(problem)
+    return config
+
+
+def write_config(path: Path, config: NodeConfig | SupervisorConfig) -> None:
+    """Write a configuration as JSON for people to read, too."""
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=2) + b"\n")

@@ -1,0 +1,102 @@
+"""From a run folder to a verdict, without the system."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ..checkers.attempts import check_attempts
+from ..checkers.contract import RULES, Contract, ContractError, contract_from_json, load_contract
+from ..checkers.verdict import RuleResult, Verdict, worst
+from ..histories.errors import DamagedEvidenceError, UnknownVersionError
+from ..histories.faults import Fault, group_faults, read_faults
+from ..histories.scenario import read_scenario
+from ..workloads.registry import WORKLOADS
+from .breakdowns import INVARIANT, find_breakdowns, with_breakdowns
+from .errors import HarnessError
+from .report import Outcome
+from .scenario import Scenario
+from .store import RunPaths
+
+
+class _Harness(msgspec.Struct):
+    """The part of `harness.json` that bears on the verdict."""
+
+    notes: list[str] = []
+    interrupted: str = ""
+
+
+def contract_of(scenario: Scenario) -> Contract:
+    """Return the workload's contract with the bounds that the scenario's size and settings give."""
+    return load_contract(
+        WORKLOADS[scenario.workload].contract,
+        workers=scenario.workers,
+        prefetch=scenario.settings.prefetch,
+        lease_s=scenario.settings.retry_after_s,
+    )
+
+
+def judge(run: RunPaths) -> Outcome:
+    """Judge a run by the contract in its scenario, and write `verdict.json`.
+
+    What the harness noted makes the verdict unknown at best.
+
+    Raises:
+        HarnessError: The scenario, or the contract in it, cannot be read.
+    """
+    try:
+        contract = contract_from_json(read_scenario(run.scenario).contract)
+        verdict = check_attempts(run.read(), contract)
+    except (DamagedEvidenceError, UnknownVersionError, ContractError) as error:
+        raise HarnessError(f"cannot judge {run.path}: {error}") from None
+    verdict = with_breakdowns(verdict, find_breakdowns(run))
+    noted = _notes(run)
+    if noted:
+        verdict = msgspec.structs.replace(
+            verdict, valid=worst(verdict.valid, "unknown"), reasons=[*verdict.reasons, *noted]
+        )
+    return _finish(run, verdict)
+
+
+def unknown(run: RunPaths, reasons: Sequence[str]) -> Outcome:
+    """Write and return the verdict of a run that could not be judged."""
+    nothing = RuleResult(valid="unknown", violations=0, explained=0)
+    rules = dict.fromkeys((*RULES, INVARIANT), nothing)
+    verdict = Verdict(
+        valid="unknown", rules=rules, strength={}, violations=[], reasons=list(reasons)
+    )
+    return _finish(run, verdict)
+
+
+def _notes(run: RunPaths) -> list[str]:
+    try:
+        harness = msgspec.json.decode(run.harness.read_bytes(), type=_Harness)
+    except FileNotFoundError:
+        return ["the verifier did not end this run by itself: harness.json is missing"]
+    except msgspec.MsgspecError as error:
+        return [f"harness.json cannot be read: {error}"]
+    broken_off = [f"interrupted during {harness.interrupted}"] if harness.interrupted else []
+    return [*broken_off, *harness.notes]
+
+
+def _finish(run: RunPaths, verdict: Verdict) -> Outcome:
+    run.verdict.write_bytes(msgspec.json.format(verdict.to_json(), indent=1) + b"\n")
+    scenario = read_scenario(run.scenario)
+    return Outcome(
+        run=run.path,
+        workload=scenario.workload,
+        nemesis=scenario.nemesis,
+        seed=scenario.seed,
+        bugs=scenario.bugs,
+        origin_ns=scenario.origin_ns,
+        verdict=verdict,
+        faults=_faults(run),
+    )
+
+
+def _faults(run: RunPaths) -> Sequence[Fault]:
+    try:
+        return group_faults(read_faults(run.faults))
+    except (DamagedEvidenceError, UnknownVersionError):
+        return ()  # The checkers have said so already.

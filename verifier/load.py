@@ -1,0 +1,62 @@
+"""The load of a run: its producers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import trio
+
+from ..system.client import AsyncClient, Endpoint
+from ..system.jobs import ConnectionSettings, Dispatcher
+from ..workloads.jobs import JobKind, Mix, arrivals
+from ..workloads.producer import Producer
+from ..workloads.registry import WORKLOADS
+from .config import CONSUMER_GROUP
+from .recorder import Recorder
+from .scenario import Scenario
+from .settings import Settings
+
+
+def make_mix(settings: Settings) -> Mix:
+    """Return the workload's mix as the settings want it."""
+    return Mix(
+        shares={
+            JobKind.LONG: settings.share_long,
+            JobKind.FLAKY: settings.share_flaky,
+            JobKind.BAD: settings.share_bad,
+            JobKind.DELAYED: settings.share_delayed,
+            JobKind.OVERRUN: settings.share_overrun,
+        },
+        resend=settings.resend,
+        resend_after_s_max=settings.resend_after_s_max,
+        timeout_s=settings.job_timeout_s,
+    )
+
+
+async def produce(
+    scenario: Scenario, endpoints: Mapping[str, Endpoint], client: AsyncClient, recorder: Recorder
+) -> None:
+    """Run all producers until their last answers are in; they share one client's connections."""
+    settings = scenario.settings
+    connection = ConnectionSettings(
+        endpoints=tuple((at.host, at.port) for at in endpoints.values()),
+        queue=WORKLOADS[scenario.workload].queue,
+        partitions=settings.partitions,
+        consumer_group=CONSUMER_GROUP,
+        retry_after_s=settings.retry_after_s,
+        try_timeout_s=settings.try_timeout_s,
+        deadline_s=settings.request_deadline_s,
+    )
+    mix, dispatcher = make_mix(settings), Dispatcher(client)
+    async with trio.open_nursery() as nursery:
+        for number in range(settings.producers):
+            producer = Producer(dispatcher, recorder, connection, tuple(endpoints))
+            jobs = arrivals(
+                mix,
+                scenario.seed,
+                number,
+                scenario.rate / settings.producers,
+                scenario.time_limit_s,
+                scenario.nodes,
+            )
+            nursery.start_soon(producer.run, jobs)

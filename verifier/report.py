@@ -1,0 +1,204 @@
+"""The end of a run, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from ..checkers.verdict import Json, Valid, Verdict, Violation
+from ..histories.faults import Fault
+from .errors import Exit
+
+_WITNESSES_SHOWN: Final = 3
+_RECORDS_SHOWN: Final = 12
+_WORDS: Final[Mapping[Valid, str]] = {True: "valid", False: "invalid", "unknown": "unknown"}
+_COLOURS: Final[Mapping[Valid, str]] = {True: "green", False: "red", "unknown": "yellow"}
+_KEPT: Final = ("e", "type", "f", "t_ns", "time_ns", "run", "attempt", "pid", "node", "lease")
+_TOLD: Final = ("outcome", "error", "cause", "value", "signal", "exit", "marker", "result", "file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Everything that is said about a finished run.
+
+    Attributes:
+        run: Its folder.
+        workload: Name of the workload.
+        nemesis: Names of the nemeses.
+        seed: Its seed.
+        bugs: Planted defects.
+        origin_ns: CLOCK_MONOTONIC from which its times count.
+        verdict: The judgement.
+        faults: The faults that were opened.
+    """
+
+    run: Path
+    workload: str
+    nemesis: str
+    seed: int
+    bugs: Sequence[str]
+    origin_ns: int
+    verdict: Verdict
+    faults: Sequence[Fault]
+
+    @property
+    def status(self) -> Exit:
+        """What `verify` exits with."""
+        if self.verdict.valid is True:
+            return Exit.VALID
+        return Exit.INVALID if self.verdict.valid is False else Exit.UNKNOWN
+
+    def seconds(self, t_ns: int | None) -> float | None:
+        """Turn a record's time into seconds since the run began."""
+        return None if t_ns is None else round((t_ns - self.origin_ns) / 1e9, 3)
+
+
+def as_json(outcome: Outcome) -> str:
+    """Return the one object that `--json` prints."""
+    verdict = outcome.verdict
+    return msgspec.json.encode(
+        {
+            "valid": verdict.valid,
+            "rules": verdict.rules,
+            "faults": [_fault_object(outcome, fault) for fault in outcome.faults],
+            "strength": verdict.strength,
+            "violations": verdict.violations,
+            "reasons": verdict.reasons,
+            "run": str(outcome.run),
+            "workload": outcome.workload,
+            "nemesis": outcome.nemesis,
+            "bugs": list(outcome.bugs),
+            "seed": outcome.seed,
+        }
+    ).decode()
+
+
+def _fault_object(outcome: Outcome, fault: Fault) -> dict[str, Json]:
+    return {
+        "kind": fault.kind,
+        "target": fault.target,
+        "opened_s": outcome.seconds(fault.opened_ns),
+        "healed_s": outcome.seconds(fault.healed_ns),
+        "bit": fault.bit,
+    }
+
+
+def headline(outcome: Outcome) -> tuple[str, str]:
+    """Return the verdict's line and its colour."""
+    valid = outcome.verdict.valid
+    bugs = f", with planted {', '.join(outcome.bugs)}" if outcome.bugs else ""
+    told = f"{outcome.workload} under {outcome.nemesis}, seed {outcome.seed}{bugs}"
+    return f"{_WORDS[valid].upper()}  {told}", _COLOURS[valid]
+
+
+def quiet_line(outcome: Outcome) -> str:
+    """Return all that `--quiet` prints."""
+    return f"{_WORDS[outcome.verdict.valid]}  {outcome.run}"
+
+
+def report_lines(outcome: Outcome) -> Iterator[str]:
+    """Yield the report below its headline, in plain ASCII as far as the records are."""
+    verdict = outcome.verdict
+    for reason in verdict.reasons:
+        yield f"  because: {reason}" if verdict.valid == "unknown" else f"  note: {reason}"
+    yield ""
+    rows = [
+        (name, _WORDS[rule.valid], str(rule.violations), str(rule.explained))
+        for name, rule in verdict.rules.items()
+    ]
+    yield from table(("rule", "verdict", "violations", "explained"), rows, "<<>>")
+    if outcome.faults:
+        yield ""
+        yield from _fault_lines(outcome)
+    yield ""
+    yield "strength of evidence"
+    yield from _strength_lines(verdict.strength)
+    yield from _violation_lines(outcome)
+    yield ""
+    yield f"run       {outcome.run}"
+    yield f"re-judge  verify check {outcome.run}"
+
+
+def _fault_lines(outcome: Outcome) -> Iterator[str]:
+    def moment(t_ns: int | None) -> str:
+        seconds = outcome.seconds(t_ns)
+        return "never" if seconds is None else f"{seconds:.1f} s"
+
+    rows = [
+        (f.kind, f.target, moment(f.opened_ns), moment(f.healed_ns), "yes" if f.bit else "no")
+        for f in outcome.faults
+    ]
+    yield from table(("fault", "target", "opened", "healed", "bit"), rows, "<<>><")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], sides: str) -> Iterator[str]:
+    """Yield the lines of a table; `sides` holds `<` or `>` a column."""
+    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
+    for row in (head, ["-" * width for width in widths], *rows):
+        cells = zip(row, sides, widths, strict=True)
+        yield "  ".join(f"{cell:{side}{width}}" for cell, side, width in cells).rstrip()
+
+
+def _strength_lines(strength: Mapping[str, Json], indent: str = "  ") -> Iterator[str]:
+    """Yield one line a figure; nested objects one step further in."""
+    width = max((len(_words(key)) for key in strength), default=0)
+    for key, value in strength.items():
+        if isinstance(value, dict) and any(isinstance(inner, dict) for inner in value.values()):
+            yield f"{indent}{_words(key)}"
+            yield from _strength_lines(value, indent + "  ")
+        else:
+            yield f"{indent}{_words(key):<{width}}  {_figure(value)}"
+
+
+def _words(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def _figure(value: Json) -> str:
+    if isinstance(value, dict):
+        return (
+            ", ".join(f"{_words(key)} {_figure(inner)}" for key, inner in value.items()) or "none"
+        )
+    if isinstance(value, list):
+        return ", ".join(_figure(inner) for inner in value) or "none"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "none" if value is None else str(value)
+
+
+def _violation_lines(outcome: Outcome) -> Iterator[str]:
+    """Yield the first witnesses of each rule, and count the rest."""
+    by_rule: dict[str, list[Violation]] = {}
+    for violation in outcome.verdict.violations:
+        by_rule.setdefault(violation.rule, []).append(violation)
+    for rule, violations in by_rule.items():
+        for violation in violations[:_WITNESSES_SHOWN]:
+            yield ""
+            job = f"job {violation.job}: " if violation.job else ""
+            yield f"violation of {rule}: {job}{violation.sentence}"
+            for record in violation.records[:_RECORDS_SHOWN]:
+                yield f"    {_record_line(outcome, record)}"
+            if len(violation.records) > _RECORDS_SHOWN:
+                yield f"    ... and {len(violation.records) - _RECORDS_SHOWN} more records"
+            for fault in violation.faults:
+                yield f"    fault {_figure({key: fault[key] for key in fault if key != 'v'})}"
+        rest = outcome.verdict.rules[rule].violations - min(len(violations), _WITNESSES_SHOWN)
+        if rest > 0:
+            yield f"  ... and {rest} more of {rule}; verdict.json holds {len(violations)} witnesses"
+
+
+def _record_line(outcome: Outcome, record: Mapping[str, Json]) -> str:
+    parts: list[str] = []
+    t_ns = record.get("t_ns", record.get("time_ns"))
+    if isinstance(t_ns, int):
+        parts.append(f"{outcome.seconds(t_ns):9.3f} s")
+    named = [key for key in _KEPT if key not in ("t_ns", "time_ns")]
+    for key in (*named, *_TOLD):
+        if record.get(key) is not None:
+            shown = _figure(record[key])
+            parts.append(shown if key in ("e", "type", "f") else f"{key} {shown}")
+    return "  ".join(parts)

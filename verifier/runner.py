@@ -1,0 +1,241 @@
+"""One run from the first process to the last: start, load, drain, read back, stop.
+
+One nursery owns everything. The first Ctrl-C cancels the work and stops the system gracefully; a
+second one skips the graceful part. Whatever happens, no process is left when `execute` returns.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import trio
+
+from ..histories.lines import LineWriter
+from ..histories.ops import STOP, Json
+from ..nemesis.ledger import Ledger
+from ..nemesis.nemesis import run_plan
+from ..system.client import AsyncClient, ClientOptions
+from ..workloads.registry import WORKLOADS
+from .board import BoardMaker
+from .children import NodePorts
+from .cluster import Cluster
+from .config import CONSUMER_GROUP
+from .deaths import identify_orphan, merge_deaths
+from .drain import Drain, Quiet
+from .errors import HarnessError
+from .live import Board
+from .load import produce
+from .progress import AttemptTail
+from .reaper import Reaper, become_subreaper, descendants
+from .recorder import Recorder
+from .scenario import Scenario, nemesis_settings
+from .store import RunPaths
+from .watch import SupervisorWatch
+
+Show = Callable[[Callable[[], Board]], Awaitable[None]]
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_REVIVE_S: Final = 15.0
+
+
+class Ended(msgspec.Struct, kw_only=True):
+    """`harness.json`: how a run went, as the harness saw it.
+
+    Attributes:
+        phases_s: Seconds by phase, in order.
+        interrupted: The phase that a signal ended; empty if none did.
+        notes: What happened that nobody planned, one sentence each; they make a run unknown.
+    """
+
+    phases_s: dict[str, float] = {}
+    interrupted: str = ""
+    notes: list[str] = []
+    v: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A run that is about to begin.
+
+    Attributes:
+        scenario: What to run.
+        run: Where.
+        origin_ns: CLOCK_MONOTONIC from which its times count.
+        ports: Where each node listens; held by the caller.
+    """
+
+    scenario: Scenario
+    run: RunPaths
+    origin_ns: int
+    ports: Mapping[str, NodePorts]
+
+
+def execute(start: Start, show: Show) -> Ended:
+    """Run a scenario in its folder, in the main thread.
+
+    Raises:
+        HarnessError: A process did not start, or could not be stopped. It may come inside an
+            exception group.
+    """
+    become_subreaper()
+    spared = descendants()
+    run = start.run
+    supervisor = SupervisorWatch(run.supervisor / "status.json")
+    reaper = Reaper(run.reaped, lambda pid: identify_orphan(supervisor, run, pid))
+    session = _Session(start, reaper, supervisor)
+    try:
+        trio.run(session.main, show)
+    finally:
+        left = reaper.kill_all(spared)
+        session.close()
+        reaper.close()
+        merge_deaths(run)
+        run.harness.write_bytes(msgspec.json.encode(session.ended) + b"\n")
+    if left:
+        raise HarnessError(f"{left} processes of the run survived SIGKILL")
+    return session.ended
+
+
+class _Session:
+    """The state of one run while it runs."""
+
+    def __init__(self, start: Start, reaper: Reaper, supervisor: SupervisorWatch) -> None:
+        self.ended = Ended()
+        scenario, run = start.scenario, start.run
+        self._start = start
+        self._reaper = reaper
+        self._ledger = Ledger(run.ledger)
+        self._cluster = Cluster(scenario, run, start.ports, reaper, self._ledger, supervisor)
+        self._recorder = Recorder(run.history)
+        self._faults = LineWriter(run.faults)
+        self._tail = AttemptTail(run.attempts)
+        self._phase = "start"
+        self._work = trio.CancelScope()
+        self._grace = trio.CancelScope()
+        settings = scenario.settings
+        self._client = AsyncClient(
+            tuple(self._cluster.endpoints().values()),
+            ClientOptions(settings.try_timeout_s, settings.request_deadline_s),
+        )
+
+    async def main(self, show: Show) -> None:
+        """Run all phases; stop the system whatever ended them."""
+        async with trio.open_nursery() as beside:
+            await beside.start(self._reaper.run)
+            await beside.start(self._heed_signals)
+            board = BoardMaker(self._cluster, self._recorder, self._tail, self._start.run.faults)
+            beside.start_soon(show, lambda: board.look(self._phase, self._elapsed_s()))
+            beside.start_soon(self._cluster.watch.run)
+            try:
+                with self._work:
+                    await self._work_phases()
+                if self._work.cancelled_caught:
+                    self.ended.interrupted = self._phase
+            finally:
+                with trio.CancelScope(shield=True):
+                    await self._stop()
+            beside.cancel_scope.cancel()
+
+    async def _heed_signals(
+        self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        with trio.open_signal_receiver(*_SIGNALS) as signals:
+            task_status.started()
+            async for _ in signals:
+                if self._work.cancel_called or self._phase == "stop":
+                    self._grace.cancel()
+                self._work.cancel()
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        self._phase, begun_s = phase, time.monotonic()
+        try:
+            yield
+        finally:
+            self.ended.phases_s[phase] = round(time.monotonic() - begun_s, 3)
+
+    def _elapsed_s(self) -> float:
+        return (time.monotonic_ns() - self._start.origin_ns) / 1e9
+
+    async def _work_phases(self) -> None:
+        with self._timed("start"):
+            self._cluster.write_configs()
+            await self._cluster.start_all()
+        with self._timed("load"):
+            await self._load()
+        with self._timed("heal"):
+            await self._revive()
+        with self._timed("drain"):
+            await self._drain()
+
+    async def _load(self) -> None:
+        """Dispatch and inject until the time limit; every fault is healed when this returns.
+
+        A dispatch that is still open at the time limit has its own deadline to end in.
+        """
+        scenario = self._start.scenario
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(
+                produce, scenario, self._cluster.endpoints(), self._client, self._recorder
+            )
+            nursery.start_soon(
+                run_plan,
+                scenario.plan,
+                self._cluster,
+                self._ledger,
+                self._faults,
+                nemesis_settings(scenario.settings),
+            )
+            await trio.sleep(scenario.time_limit_s)
+
+    async def _revive(self) -> None:
+        """Start what is down though no fault holds it; a run that needs this is not valid."""
+        for name, status in (await self._cluster.revive()).items():
+            how = f"had ended ({describe_status(status)}) though no fault was open"
+            self.ended.notes.append(f"{name} {how}; it was started again")
+        with trio.move_on_after(_REVIVE_S):
+            for node in self._cluster.nodes():
+                await self._cluster.wait_node_healthy(node, _REVIVE_S)
+
+    async def _drain(self) -> None:
+        settings = self._start.scenario.settings
+        queue = WORKLOADS[self._start.scenario.workload].queue
+        drain = Drain(self._client, self._recorder, self._tail, queue, CONSUMER_GROUP)
+        quiet = Quiet(settings.retry_after_s + settings.drain_margin_s, settings.drain_deadline_s)
+        await drain.wait(quiet)
+        await drain.read_dead_letters()
+        drain.read_failed_jobs(self._start.run.failed_jobs)
+
+    async def _stop(self) -> None:
+        """Stop everything; what a second signal or the deadline leaves over is killed later."""
+        with self._timed("stop"):
+            op = self._recorder.invoke(STOP)
+            with self._grace:
+                statuses = await self._cluster.stop_all()
+                value: dict[str, Json] = {name: describe_status(s) for name, s in statuses.items()}
+                self._recorder.complete(op, "ok", value)
+            if self._grace.cancelled_caught:
+                self._recorder.complete(op, "info", error="killed on a second signal")
+            with trio.move_on_after(1.0):
+                await self._client.aclose()
+                await self._cluster.aclose()
+
+    def close(self) -> None:
+        """Close the files; usable outside trio."""
+        self._recorder.close()
+        self._faults.close()
+        self._ledger.close()
+
+
+def describe_status(status: int) -> str:
+    """Say a raw wait status in words."""
+    if os.WIFSIGNALED(status):
+        return signal.Signals(os.WTERMSIG(status)).name
+    return f"exit status {os.WEXITSTATUS(status)}"

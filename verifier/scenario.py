@@ -1,0 +1,229 @@
+"""What a run is to be: workload, faults, size, seed and settings, checked before it starts."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import Final
+
+import msgspec
+
+from ..histories.host import Host
+from ..histories.ops import Json
+from ..histories.scenario import Scenario as StoredScenario
+from ..nemesis.fault import Fault
+from ..nemesis.plan import NemesisSettings, make_plan
+from ..nemesis.registry import NEMESES, NONE, UnknownNemesisError, check_names
+from ..system.bugs import BUGS, Bug
+from ..workloads.registry import WORKLOADS
+from .errors import UsageError, unknown_name
+from .settings import Settings, parse_settings
+
+SUPERVISOR_MARGIN_S: Final = 3.0
+_NODES_MAX: Final = 9
+_WORKERS_MAX: Final = 256
+_SEED_BITS: Final = 32
+_LIBRARIES: Final = ("atleastonce", "trio", "httptools", "msgspec", "duckdb", "numpy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the command line asked for, unchecked."""
+
+    workload: str
+    nemeses: tuple[str, ...]
+    nodes: int
+    workers: int
+    time_limit_s: float
+    rate: float
+    interval_s: float
+    seed: int | None
+    settings: tuple[str, ...]
+    bugs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A checked request with its plan of faults.
+
+    Attributes:
+        workload: Name of the workload.
+        nemeses: Names of the nemeses, at least one.
+        nodes: Nodes of the cluster, odd.
+        workers: Worker processes.
+        time_limit_s: How long jobs are dispatched and faults injected.
+        rate: Dispatches a second, over all producers.
+        interval_s: Mean pause between faults.
+        seed: Of workload and plan.
+        settings: All settings, resolved.
+        bugs: Planted defects.
+        plan: The faults, in time order.
+        notes: What was chosen for the caller, one sentence each.
+    """
+
+    workload: str
+    nemeses: tuple[str, ...]
+    nodes: int
+    workers: int
+    time_limit_s: float
+    rate: float
+    interval_s: float
+    seed: int
+    settings: Settings
+    bugs: tuple[str, ...]
+    plan: tuple[Fault, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def nemesis(self) -> str:
+        """The nemeses' names, joined with commas."""
+        return ",".join(self.nemeses)
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """Name them n1, n2 and so on."""
+        return tuple(f"n{number}" for number in range(1, self.nodes + 1))
+
+    def stored(self, origin_ns: int, host: Host, contract: dict[str, Json]) -> StoredScenario:
+        """Build what `scenario.json` holds."""
+        settings: dict[str, Json] = msgspec.to_builtins(self.settings)
+        size: dict[str, Json] = {
+            "nodes": self.nodes,
+            "workers": self.workers,
+            "time_limit_s": self.time_limit_s,
+            "rate": self.rate,
+            "interval_s": self.interval_s,
+        }
+        versions = {name: version(name) for name in _LIBRARIES}
+        versions |= {"python": platform.python_version(), "kernel": platform.release()}
+        return StoredScenario(
+            workload=self.workload,
+            nemesis=self.nemesis,
+            seed=self.seed,
+            origin_ns=origin_ns,
+            host=host.name,
+            boot=host.boot,
+            settings=size | settings,
+            bugs=list(self.bugs),
+            versions=versions,
+            plan=[msgspec.to_builtins(fault) for fault in self.plan],
+            contract=contract,
+        )
+
+
+def make_scenario(request: Request) -> Scenario:
+    """Check a request and draw its plan.
+
+    Raises:
+        UsageError: Anything in it cannot be had; the line names the value and the choices.
+    """
+    if request.workload not in WORKLOADS:
+        raise unknown_name("workload", request.workload, WORKLOADS)
+    request, notes = _fit_to_bugs(request)
+    nemeses = request.nemeses or (NONE,)
+    for name in nemeses:
+        if name not in NEMESES:
+            raise unknown_name("nemesis", name, NEMESES)
+    try:
+        check_names(nemeses)
+    except UnknownNemesisError as error:
+        raise UsageError(str(error)) from None
+    _check_size(request, nemeses)
+    settings = parse_settings(request.settings)
+    seed = request.seed if request.seed is not None else _fresh_seed()
+    return Scenario(
+        workload=request.workload,
+        nemeses=nemeses,
+        nodes=request.nodes,
+        workers=request.workers,
+        time_limit_s=request.time_limit_s,
+        rate=request.rate,
+        interval_s=request.interval_s,
+        seed=seed,
+        settings=settings,
+        bugs=request.bugs,
+        plan=_make_plan(request, nemeses, seed, settings),
+        notes=notes,
+    )
+
+
+def _fresh_seed() -> int:
+    return int.from_bytes(os.urandom(_SEED_BITS // 8), "big")
+
+
+def _fit_to_bugs(request: Request) -> tuple[Request, tuple[str, ...]]:
+    """Check the bugs, and choose the nemesis and the settings that bring them out.
+
+    What the caller chose stays: a nemesis given by hand replaces the fitting one, and a setting
+    given by hand is read after the fitting one.
+    """
+    bugs: list[Bug] = []
+    for name in request.bugs:
+        if name not in BUGS:
+            raise unknown_name("bug", name, BUGS)
+        if BUGS[name].is_simulated:
+            real = ", ".join(sorted(bug.name for bug in BUGS.values() if not bug.is_simulated))
+            raise UsageError(
+                f"bug {name!r} lives in the simulator only (make campaign); "
+                f"verify run takes: {real}"
+            )
+        bugs.append(BUGS[name])
+    if not bugs or request.nemeses:
+        return request, ()
+    fitting = tuple(dict.fromkeys(bug.nemesis for bug in bugs))
+    nemeses = tuple(name for name in fitting if name != NONE) or (NONE,)
+    pairs = tuple(f"{key}={value}" for bug in bugs for key, value in bug.settings)
+    chosen = " ".join(("--nemesis", ",".join(nemeses), *(f"--set {pair}" for pair in pairs)))
+    note = f"{', '.join(request.bugs)}: chose {chosen}"
+    return replace(request, nemeses=nemeses, settings=pairs + request.settings), (note,)
+
+
+def _check_size(request: Request, nemeses: Sequence[str]) -> None:
+    if not 1 <= request.nodes <= _NODES_MAX or request.nodes % 2 == 0:
+        raise UsageError(
+            f"--nodes {request.nodes} is not allowed; choose an odd number from 1 to {_NODES_MAX}"
+        )
+    for name in nemeses:
+        if request.nodes < NEMESES[name].nodes_min:
+            raise UsageError(
+                f"--nodes {request.nodes} leaves no quorum under {name}; "
+                f"it needs at least {NEMESES[name].nodes_min} nodes"
+            )
+    if not 1 <= request.workers <= _WORKERS_MAX:
+        raise UsageError(
+            f"--workers {request.workers} is not allowed; choose from 1 to {_WORKERS_MAX}"
+        )
+    for option, value, most in (
+        ("--time-limit", request.time_limit_s, 86_400),
+        ("--rate", request.rate, 10_000),
+        ("--interval", request.interval_s, 86_400),
+    ):
+        if not 0 < value <= most:
+            raise UsageError(f"{option} {value:g} is not allowed; it must be above 0, up to {most}")
+    if request.seed is not None and not 0 <= request.seed < 1 << 63:
+        raise UsageError(f"--seed {request.seed} is not allowed; it must be from 0 to 2**63 - 1")
+
+
+def _make_plan(
+    request: Request, nemeses: Sequence[str], seed: int, settings: Settings
+) -> tuple[Fault, ...]:
+    try:
+        return make_plan(
+            nemeses, seed, request.time_limit_s, request.interval_s, nemesis_settings(settings)
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def nemesis_settings(settings: Settings) -> NemesisSettings:
+    """Return the nemesis's durations as the settings want them."""
+    return NemesisSettings(
+        down_s=settings.down_s,
+        pause_s_min=settings.pause_s_min,
+        pause_s_max=settings.pause_s_max,
+        first_s=settings.first_s,
+        supervisor_grace_s=settings.shutdown_grace_s + SUPERVISOR_MARGIN_S,
+    )

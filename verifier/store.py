@@ -1,0 +1,129 @@
+"""What lies where: the store and its run folders."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from ..histories.folder import RunFolder
+from .errors import UsageError
+
+LATEST: Final = "latest"
+
+
+class RunPaths(RunFolder):
+    """One run folder with what the verifier alone keeps in it; `path` is absolute."""
+
+    @property
+    def reaped(self) -> Path:
+        """Deaths that the verifier itself saw."""
+        return self.path / "reaped.jsonl"
+
+    @property
+    def harness(self) -> Path:
+        """How the run went as the harness saw it: phases, interruption, notes."""
+        return self.path / "harness.json"
+
+    @property
+    def harness_error(self) -> Path:
+        """Traceback of a failure of the harness itself."""
+        return self.path / "harness-error.txt"
+
+    @property
+    def token(self) -> Path:
+        """The cluster's shared secret, readable by its owner alone."""
+        return self.path / "cluster.token"
+
+    @property
+    def supervisor_config(self) -> Path:
+        """What the supervisor was started with."""
+        return self.path / "supervisor.json"
+
+    @property
+    def supervisor_log(self) -> Path:
+        """Standard error of the supervisor and its workers."""
+        return self.path / "supervisor.log"
+
+    @property
+    def failed_jobs(self) -> Path:
+        """The failed-job store that the workers write."""
+        return self.path / "failed-jobs.sqlite"
+
+    def node_config(self, node: str) -> Path:
+        """What the node was started with."""
+        return self.nodes / f"{node}.json"
+
+    def node_data(self, node: str) -> Path:
+        """The node's data."""
+        return self.nodes / node
+
+    def node_log(self, node: str) -> Path:
+        """The node's standard error."""
+        return self.nodes / f"{node}.log"
+
+
+def check_store(store: Path) -> None:
+    """Make the store and prove that it takes files.
+
+    Raises:
+        UsageError: It does not; the line names the folder and the system's reason.
+    """
+    probe = store / f".probe-{os.getpid()}"
+    try:
+        store.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"probe")
+        probe.unlink()
+    except OSError as error:
+        raise UsageError(
+            f"store folder {str(store)!r} cannot be written: {error.strerror}; "
+            "choose another with --store DIR"
+        ) from None
+
+
+def make_run_folder(store: Path, workload: str, nemesis: str) -> RunPaths:
+    """Make `store/<workload>-<nemesis>/<UTC time>/` and point `store/latest` at it.
+
+    Raises:
+        UsageError: The store cannot be written.
+    """
+    check_store(store)
+    family = store.resolve() / f"{workload}-{nemesis}"
+    try:
+        while True:
+            moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
+            run = RunPaths(family / moment)
+            try:
+                run.path.mkdir(parents=True)
+                break
+            except FileExistsError:
+                continue
+        for folder in (run.attempts, run.nodes, run.supervisor):
+            folder.mkdir(mode=0o700 if folder == run.supervisor else 0o755)
+        _point_latest(store.resolve(), run)
+    except OSError as error:
+        raise UsageError(f"store folder {str(store)!r} cannot be written: {error}") from None
+    return run
+
+
+def _point_latest(store: Path, run: RunPaths) -> None:
+    """Replace the link in one step, so that two verifiers at once leave one good link."""
+    fresh = store / f".{LATEST}-{os.getpid()}"
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(run.path.relative_to(store))
+    fresh.replace(store / LATEST)
+
+
+def open_run(folder: Path) -> RunPaths:
+    """Find the run folder that the caller named.
+
+    Raises:
+        UsageError: It is no run folder.
+    """
+    run = RunPaths(folder.resolve())
+    if not run.path.is_dir():
+        raise UsageError(f"no run folder {str(folder)!r}; name one, for example store/{LATEST}")
+    if not run.scenario.is_file():
+        raise UsageError(f"{str(folder)!r} is not a run folder: it holds no scenario.json")
+    return run
