@@ -157,7 +157,7 @@ def _fresh_seed() -> int:
 def _fit_to_bugs(request: Request) -> tuple[Request, tuple[str, ...]]:
     """Check the bugs, and choose the nemesis and the settings that bring them out.
 
-    What the caller chose stays: a nemesis given by hand replaces the fitting one, and a setting
+    What the caller chose stays: a nemesis given by hand replaces the fitting ones, and a setting
     given by hand is read after the fitting one.
     """
     bugs: list[Bug] = []
@@ -171,14 +171,18 @@ def _fit_to_bugs(request: Request) -> tuple[Request, tuple[str, ...]]:
                 f"verify run takes: {real}"
             )
         bugs.append(BUGS[name])
-    if not bugs or request.nemeses:
+    if not bugs:
         return request, ()
-    fitting = tuple(dict.fromkeys(bug.nemesis for bug in bugs))
-    nemeses = tuple(name for name in fitting if name != NONE) or (NONE,)
+    nemeses = request.nemeses
+    chosen: list[str] = []
+    if not nemeses:
+        fitting = tuple(dict.fromkeys(bug.nemesis for bug in bugs))
+        nemeses = tuple(name for name in fitting if name != NONE) or (NONE,)
+        chosen.append(f"--nemesis {','.join(nemeses)}")
     pairs = tuple(f"{key}={value}" for bug in bugs for key, value in bug.settings)
-    chosen = " ".join(("--nemesis", ",".join(nemeses), *(f"--set {pair}" for pair in pairs)))
-    note = f"{', '.join(request.bugs)}: chose {chosen}"
-    return replace(request, nemeses=nemeses, settings=pairs + request.settings), (note,)
+    chosen += [f"--set {pair}" for pair in pairs]
+    notes = (f"{', '.join(request.bugs)}: chose {' '.join(chosen)}",) if chosen else ()
+    return replace(request, nemeses=nemeses, settings=pairs + request.settings), notes
 
 
 def _check_size(request: Request, nemeses: Sequence[str]) -> None:

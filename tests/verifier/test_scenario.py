@@ -51,13 +51,14 @@ def test_bug_brings_its_nemesis_and_settings_and_says_so() -> None:
     assert scenario.notes == ("ack-before-fsync: chose --nemesis kill-all --set disk=lossy",)
 
 
-def test_nemesis_given_by_hand_is_kept() -> None:
+def test_nemesis_given_by_hand_is_kept_beside_the_settings_that_fit() -> None:
     request = dataclasses.replace(REQUEST, bugs=("ack-before-fsync",), nemeses=("kill-leader",))
 
     scenario = make_scenario(request)
 
     assert scenario.nemeses == ("kill-leader",)
-    assert scenario.settings.disk == "real"
+    assert scenario.settings.disk == "lossy"
+    assert scenario.notes == ("ack-before-fsync: chose --set disk=lossy",)
 
 
 def test_setting_given_by_hand_beats_the_fitting_one() -> None:
