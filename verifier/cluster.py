@@ -16,6 +16,9 @@ import trio
 from ..nemesis.ledger import Ledger
 from ..nemesis.world import Target, WorkerView
 from ..system.client import Endpoint
+from ..system.jobs.journal import read_debts
+from ..system.supervisor.records import WorkerStatus
+from ..system.supervisor.statedir import StateDirectory
 from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_VARIABLE
 from .children import LOOPBACK, NodePorts, log_tail, spawn
 from .config import CODE_VERSION, node_config, supervisor_config, write_config
@@ -177,18 +180,23 @@ class Cluster:
         return await self._wait(is_ready, lambda: self.supervisor_process() is not None, timeout_s)
 
     def workers(self) -> Sequence[WorkerView]:
-        """Return the workers as the supervisor last described them."""
+        """Return the workers that the supervisor last named, each as its own journal has it now."""
         status = self.supervisor.read()
-        return [
-            WorkerView(
-                pid=worker.pid,
-                state=worker.state,
-                job=worker.job,
-                since_ns=worker.since_ns,
-                leases=worker.leases,
-            )
-            for worker in (status.workers if status else ())
-        ]
+        return [self._view(worker) for worker in (status.workers if status else ())]
+
+    def _view(self, worker: WorkerStatus) -> WorkerView:
+        # A job lasts a few hundred ms, as long as a status may be old: a fault that waits for a
+        # worker in a certain state needs what is true now.
+        debts = read_debts(StateDirectory(self._run.supervisor).workers, worker.pid)
+        is_running = debts.running is not None
+        return WorkerView(
+            pid=worker.pid,
+            state="running" if is_running else worker.state,
+            job=debts.running,
+            since_ns=debts.running_since_ns if is_running else worker.since_ns,
+            leases=worker.leases,
+            unstarted=debts.prefetched,
+        )
 
     async def start_all(self) -> None:
         """Start the nodes, wait for a leader, then start the supervisor and its workers.
