@@ -7,28 +7,26 @@ pure function from a position to the next one. House rules:
   instant `expires` it is dead: another pop may claim, and the old holder's acks are refused.
 - A dead lease stays in the position until something replaces or settles it; it fences nothing.
 - Time is the stamp of the batch being applied, never a clock.
-- The attempt marker (offset, count) says where the latest leased delivery started and how many
-  deliveries in a row started there. A leased delivery that starts at the marked offset counts one
-  more; any other start counts 1.
-- A claim at the marked offset never reaches beyond the delivery that it repeats, so that its number
-  says the same of all its messages.
-- A marker that would move behind the last message of its delivery is cleared instead.
+- Marks say how often what lies beyond the cursor was delivered under a lease: (last, count) pairs,
+  each for the offsets up to `last` that no mark before it covers. A leased delivery counts one more
+  than the mark that it starts in, or 1, and never reaches beyond that mark: all messages of a
+  delivery carry one number, and it must be true of each.
 - Only an explicit `failed` spends the retry budget. Expiry and crashes raise the attempt count
   and nothing else.
 
-| event | committed | lease | attempt marker | retry count |
+| event | committed | lease | marks | retry count |
 |---|---|---|---|---|
-| claim at f, f is marked | = | new | count + 1 | = |
-| claim at f, else | = | new | (f, 1) | = |
-| delivery with auto-ack to l | l | none | cleared | 0 |
+| claim of f..l, f is marked | = | new | count + 1 up to l, what follows = | = |
+| claim of f..l, else | = | new | 1 up to l | = |
+| delivery with auto-ack to l | l | none | up to l cleared | 0 |
 | expiry | = | dead | = | = |
 | extend | = | longer | = | = |
 | take back | = | none | as before the claim | = |
-| completed to c < last of the batch | c | = | moves to c + 1 | = |
-| completed to last or beyond, or outside any batch | c | released | cleared | 0 |
-| failed, budget left, prefix c | c | released | moves to c + 1 | + 1 |
-| retry, prefix c | c | released | moves to c + 1 | = |
-| filed or dropped to c | c | released | cleared | 0 |
+| completed to c < last of the batch | c | = | up to c cleared | = |
+| completed to last or beyond, or outside any batch | c | released | up to c cleared | 0 |
+| failed, budget left, prefix c | c | released | up to c cleared | + 1 |
+| retry, prefix c | c | released | up to c cleared | = |
+| filed or dropped to c | c | released | cleared for the whole batch | 0 |
 """
 
 from __future__ import annotations
@@ -43,8 +41,6 @@ from .replies import AckedItem
 
 LEASE_S_MAX: Final = 7 * 86_400
 """Longest lease that a pop or an extension gets; longer requests get this."""
-
-UNMARKED: Final = -1
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -83,20 +79,21 @@ class Position(msgspec.Struct, frozen=True):
     Attributes:
         committed: Highest offset behind the cursor; -1 at the start.
         lease: At most one, live or dead.
-        attempt_offset: Where the latest leased delivery started, or `UNMARKED`.
-        attempt_count: How many deliveries in a row started there.
         retry_count: How much of the retry budget is spent.
         released: See `Released`.
-        attempt_last: Last offset of the marked deliveries, or `UNMARKED`.
+        marks: Deliveries of what lies beyond the cursor, (last offset, count) by rising offset.
     """
 
     committed: int = -1
     lease: Lease | None = None
-    attempt_offset: int = UNMARKED
-    attempt_count: int = 0
     retry_count: int = 0
     released: Released | None = None
-    attempt_last: int = UNMARKED
+    marks: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def attempt(self) -> int:
+        """Number of the delivery that the cursor stands before, or in."""
+        return self.marks[0][1] if self.marks else 0
 
 
 def expiry_us(now_us: int, lease_s: int) -> int:
@@ -106,32 +103,26 @@ def expiry_us(now_us: int, lease_s: int) -> int:
 
 def claimed(position: Position, lease: Lease) -> Position:
     """The position after a leased delivery of the lease's batch."""
-    again = position.attempt_offset == lease.first
+    marks = _beyond(position.marks, lease.first - 1)
+    count = marks[0][1] + 1 if marks else 1
     return Position(
         position.committed,
         lease,
-        lease.first,
-        position.attempt_count + 1 if again else 1,
         position.retry_count,
         position.released,
-        max(lease.last, position.attempt_last) if again else lease.last,
+        ((lease.last, count), *_beyond(marks, lease.last)),
     )
 
 
 def redelivered_messages_max(position: Position, first: int) -> int:
-    """How many messages a claim at `first` may take without charging one that is new to it.
-
-    All messages of a claim carry one attempt number. A claim that repeats the marked delivery
-    therefore ends where that delivery ended: what was pushed behind it has not been delivered yet.
-    """
-    if position.attempt_offset != first:
-        return sys.maxsize
-    return position.attempt_last - first + 1
+    """How many messages a claim at `first` may take so that one number is true of them all."""
+    marks = _beyond(position.marks, first - 1)
+    return marks[0][0] - first + 1 if marks else sys.maxsize
 
 
 def delivered(position: Position, last: int) -> Position:
     """The position after a delivery with auto-ack up to an offset."""
-    return Position(last, released=position.released)
+    return Position(last, released=position.released, marks=_beyond(position.marks, last))
 
 
 def extended(position: Position, now_us: int, seconds: int) -> Position:
@@ -145,28 +136,23 @@ def extended(position: Position, now_us: int, seconds: int) -> Position:
 
 
 def taken_back(position: Position, before: Position) -> Position:
-    """Undo a claim: no lease, and the attempt marker of the position that it started from.
+    """Undo a claim: no lease, and the marks of the position that it started from.
 
     When acks without a lease have moved the cursor since, only the lease goes.
     """
     if position.committed != before.committed:
         return msgspec.structs.replace(position, lease=None)
-    return msgspec.structs.replace(
-        position,
-        lease=None,
-        attempt_offset=before.attempt_offset,
-        attempt_count=before.attempt_count,
-        attempt_last=before.attempt_last,
-    )
+    return msgspec.structs.replace(position, lease=None, marks=before.marks)
 
 
 def completed(position: Position, through: int, now_us: int) -> Position:
     """Commit up to an offset beyond `committed`, without any signal."""
     assert through > position.committed, f"{through} <= {position.committed}"
     last = _batch_last(position)
+    marks = _beyond(position.marks, through)
     if last is None or through >= last:
-        return Position(through, released=_remembered(position, now_us, None))
-    return _marker_moved(msgspec.structs.replace(position, committed=through))
+        return Position(through, released=_remembered(position, now_us, None), marks=marks)
+    return msgspec.structs.replace(position, committed=through, marks=marks)
 
 
 def returned(
@@ -185,43 +171,43 @@ def returned(
         charge: 1 for `failed`, 0 for `retry`.
         answers: What the settling call answers.
     """
-    moved = msgspec.structs.replace(
+    return msgspec.structs.replace(
         position,
         committed=through,
         lease=None,
         retry_count=position.retry_count + charge,
         released=_remembered(position, now_us, answers),
+        marks=_beyond(position.marks, through),
     )
-    return _marker_moved(moved)
 
 
 def filed(
     position: Position, through: int, now_us: int, answers: dict[str, tuple[AckStatus, AckedItem]]
 ) -> Position:
-    """Commit past messages that were filed as dead letters (or dropped), and release."""
-    return Position(through, released=_remembered(position, now_us, answers))
+    """Commit past messages that were filed as dead letters (or dropped), and release.
+
+    The rest of the batch counts anew; what an earlier, longer delivery held beyond it does not.
+    """
+    last = _batch_last(position)
+    return Position(
+        through,
+        released=_remembered(position, now_us, answers),
+        marks=_beyond(position.marks, through if last is None else max(through, last)),
+    )
 
 
 def _batch_last(position: Position) -> int | None:
     """Last offset of the batch in delivery, or of the marked one after its release, if any."""
     if position.lease is not None:
         return position.lease.last
-    return None if position.attempt_offset == UNMARKED else position.attempt_last
+    return position.marks[0][0] if position.marks else None
 
 
-def _marker_moved(position: Position) -> Position:
-    """Move the attempt marker to the first unacked offset; clear it behind the marked delivery.
-
-    Acks without a lease can pass the whole delivery and more.
-    """
-    offset = position.committed + 1
-    if offset <= position.attempt_offset or position.attempt_offset == UNMARKED:
-        return position
-    if offset > position.attempt_last:
-        return msgspec.structs.replace(
-            position, attempt_offset=UNMARKED, attempt_count=0, attempt_last=UNMARKED
-        )
-    return msgspec.structs.replace(position, attempt_offset=offset)
+def _beyond(marks: tuple[tuple[int, int], ...], offset: int) -> tuple[tuple[int, int], ...]:
+    """Drop what says nothing of any offset beyond this one."""
+    if not marks or marks[0][0] > offset:
+        return marks
+    return tuple(mark for mark in marks if mark[0] > offset)
 
 
 def _remembered(

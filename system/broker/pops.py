@@ -156,7 +156,7 @@ def _take(state: State, cursor: Cursor, claim: Claim, budget: int, expires_us: i
     if claim.lease_id:
         claim.held[cursor.number] = (cursor, before)
         state.move(cursor, claimed(before, Lease(claim.lease_id, first, last, expires_us)))
-        attempt = cursor.position.attempt_count
+        attempt = cursor.position.attempt
     else:
         state.move(cursor, delivered(before, last))
         attempt = 1
@@ -174,9 +174,7 @@ def _same_claim(state: State, command: Pop, claim: Claim) -> PopReply:
         first = max(position.committed + 1, position.lease.first)
         messages = partition.slice(first, position.lease.last - first + 1)
         runs.append(
-            ClaimedRun(
-                partition.name, partition.partition_id, position.attempt_count, tuple(messages)
-            )
+            ClaimedRun(partition.name, partition.partition_id, position.attempt, tuple(messages))
         )
     return PopReply(command.queue, command.group, claim.lease_id, tuple(runs))
 

@@ -25,22 +25,31 @@ class Row:
     first: int = -1
     last: int = -1
     expires: int = 0
-    mark: int | None = None
-    count: int = 0
-    mark_last: int = -1
+    counts: dict[int, int] = field(default_factory=dict)
     spent: int = 0
     contacted: bool = False
     old_lease: str = ""
     old_first: int = -1
     old_last: int = -1
     old_answers: dict[str, tuple[str, Expected]] = field(default_factory=dict)
-    undo: tuple[int, int | None, int, int] = (-1, None, 0, -1)
+    undo: tuple[int, dict[int, int]] = (-1, {})
 
     def is_live(self, now: int) -> bool:
         return self.lease != "" and now < self.expires
 
+    def repeated_last(self) -> int:
+        """Last offset that was delivered as often as the next one; the cursor if that never was."""
+        last = self.committed
+        first_count = self.counts.get(last + 1)
+        while first_count and self.counts.get(last + 1) == first_count:
+            last += 1
+        return last
+
     def repeats_max(self) -> int | None:
-        return self.mark_last - self.committed if self.mark == self.committed + 1 else None
+        return self.repeated_last() - self.committed or None
+
+    def forget_through(self, offset: int) -> None:
+        self.counts = {o: count for o, count in self.counts.items() if o > offset}
 
 
 @dataclass
@@ -65,7 +74,7 @@ class Model:
     def ready(self, group: str, now: int) -> dict[str, list[str]]:
         """Partitions that a pop may claim, with what it may take of each.
 
-        A delivery that repeats the one before ends where that one ended.
+        One number must be true of all messages of a delivery: it ends where their counts change.
         """
         return {
             partition: log[self.row(partition, group).committed + 1 :][
@@ -80,21 +89,19 @@ class Model:
         """Deliver; returns the attempt."""
         row = self.row(partition, group)
         first = row.committed + 1
-        row.undo = (row.committed, row.mark, row.count, row.mark_last)
-        is_repeat = row.mark == first
-        row.count = row.count + 1 if is_repeat else 1
-        row.mark_last = max(first + size - 1, row.mark_last if is_repeat else -1)
-        row.mark = first
+        row.undo = (row.committed, dict(row.counts))
+        attempt = row.counts.get(first, 0) + 1
+        row.counts |= dict.fromkeys(range(first, first + size), attempt)
         row.lease, row.first, row.last, row.expires = lease, first, first + size - 1, until
         row.contacted = True
-        return row.count
+        return attempt
 
     def take_back(self, lease: str) -> None:
         for row in self.rows.values():
             if row.lease == lease:
                 row.lease = ""
                 if row.committed == row.undo[0]:
-                    _, row.mark, row.count, row.mark_last = row.undo
+                    row.counts = dict(row.undo[1])
 
     def extend(self, lease: str, seconds: int, now: int) -> int:
         renewed = 0
@@ -160,11 +167,8 @@ class Model:
         spent = row.spent >= self.retry_limit
         if "dlq" not in said and (("failed" in said and not spent) or "failed" not in said):
             row.spent += "failed" in said
-            if row.mark is not None and prefix >= row.mark_last:
-                row.mark, row.count = None, 0
-            elif row.mark is not None:
-                row.mark = max(row.mark, prefix + 1)
             row.committed, row.lease = prefix, ""
+            row.forget_through(prefix)
             return set()
         filed = set()
         offset = head
@@ -175,20 +179,19 @@ class Model:
             elif "retry" in status[offset]:
                 break
             offset += 1
-        row.committed, row.lease = offset - 1, ""
-        row.mark, row.count, row.spent = None, 0, 0
+        row.forget_through(max(offset - 1, row.last if row.lease else row.repeated_last()))
+        row.committed, row.lease, row.spent = offset - 1, "", 0
         return filed
 
     def _complete(self, row: Row, through: int) -> None:
         if through == row.committed:
             return
-        unfinished = through if row.mark is None else row.mark_last
-        end = row.last if row.lease else unfinished
+        repeated = row.repeated_last()
+        end = row.last if row.lease else repeated
         row.committed = through
+        row.forget_through(through)
         if through >= end:
-            row.lease, row.mark, row.count, row.spent = "", None, 0, 0
-        elif row.mark is not None:
-            row.mark = through + 1
+            row.lease, row.spent = "", 0
 
     def _again(self, row: Row, log: list[str], lease: str, ack: Ack, recalls: bool) -> Expected:
         name, said = ack

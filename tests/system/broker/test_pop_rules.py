@@ -81,6 +81,17 @@ def test_a_repeated_delivery_never_charges_a_message_that_it_did_not_hold(driver
     assert (named(after), attempts(after)) == (["b"], [1])
 
 
+def test_a_delivery_split_on_its_repeat_keeps_the_count_of_its_tail(driver: Driver) -> None:
+    driver.push("a", "b", "c")
+    driver.pop(3, lease_s=10)
+    driver.advance(10.1)
+    head = driver.pop(1, lease_s=10)
+    assert (named(head), attempts(head)) == (["a"], [2])
+    driver.ack("a", lease=head.lease_id)
+    tail = driver.pop(4, lease_s=10)
+    assert (named(tail), attempts(tail)) == (["b", "c"], [2])
+
+
 def test_a_repeated_pop_begins_its_lease_anew(driver: Driver) -> None:
     driver.push("a")
     first = driver.pop(1, lease_s=10, request_id="pop-1")
