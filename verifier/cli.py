@@ -14,12 +14,13 @@ from typing import Any, Final
 
 import click
 
-from .errors import Exit, VerifyError
+from .errors import Exit, UsageError, VerifyError
 
+DEFAULT_STORE: Final = Path("store")
 _STORE: Final = click.option(
     "--store",
     type=click.Path(path_type=Path),
-    default=Path("store"),
+    default=DEFAULT_STORE,
     show_default=True,
     help="Folder of the runs.",
 )
@@ -30,6 +31,15 @@ _JSON: Final = click.option(
 
 class OneLineGroup(click.Group):
     """A group whose errors are one line on standard error."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or name what there is."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            choices = ", ".join(self.list_commands(ctx))
+            raise click.UsageError(f"unknown command {args[0]!r}; choose from: {choices}", ctx)
+        return super().resolve_command(ctx, args)
 
     def main(
         self,
@@ -124,7 +134,7 @@ def run(
     scenario = make_scenario(
         Request(
             workload=workload,
-            nemeses=tuple(name.strip() for name in nemesis.split(",") if name.strip()),
+            nemeses=tuple(name.strip() for name in nemesis.split(",")) if nemesis else (),
             nodes=nodes,
             workers=workers,
             time_limit_s=time_limit,
@@ -163,6 +173,10 @@ def heal(store: Path) -> None:
     """Undo what a killed verifier left open."""
     from .heal import heal_store
 
+    if store.exists() and not store.is_dir():
+        raise UsageError(f"--store {str(store)!r} is no folder; name the folder of the runs")
+    if not store.exists() and store != DEFAULT_STORE:
+        raise UsageError(f"there is no store folder {str(store)!r}; name one that holds runs")
     done = heal_store(store)
     for line in done:
         click.echo(line)

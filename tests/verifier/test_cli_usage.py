@@ -24,6 +24,7 @@ def _verify(*arguments: str) -> Result:
         (["--nemesis", "kill-leader,fire"], ["unknown nemesis 'fire'", "pause-leader"]),
         (["--nemesis", "none,kill-leader"], ["none stands alone"]),
         (["--nemesis", "kill-leader,kill-leader"], ["name each one once"]),
+        (["--nemesis", ","], ["unknown nemesis ''", "kill-leader"]),
         (["--bug", "no-such-bug"], ["unknown bug 'no-such-bug'", "ack-before-fsync"]),
         (["--bug", "double-vote"], ["'double-vote'", "simulator only", "ack-before-fsync"]),
         (["--set", "prefech=4"], ["unknown setting 'prefech'", "did you mean 'prefetch'?"]),
@@ -94,6 +95,7 @@ def test_unknown_command_is_one_line() -> None:
 
     assert result.exit_code == 2
     assert "'rum'" in result.stderr
+    assert "choose from: check, doctor, heal, list, run" in result.stderr
     assert "\n" not in result.stderr.strip()
 
 
@@ -123,6 +125,13 @@ def test_doctor_prints_each_probe(tmp_path: Path) -> None:
     assert result.exit_code in (0, 4)
     assert json.loads(result.stdout)["python"]["state"] == "ok"
     assert "fdatasync" in _verify("doctor", "--store", str(tmp_path)).stdout
+
+
+def test_heal_of_a_store_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    result = _verify("heal", "--store", str(tmp_path / "nowhere"))
+
+    assert result.exit_code == 2
+    assert "nowhere" in result.stderr
 
 
 def test_heal_of_an_empty_store_has_nothing_to_do(tmp_path: Path) -> None:
