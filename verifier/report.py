@@ -17,8 +17,11 @@ _WITNESSES_SHOWN: Final = 3
 _RECORDS_SHOWN: Final = 12
 _WORDS: Final[Mapping[Valid, str]] = {True: "valid", False: "invalid", "unknown": "unknown"}
 _COLOURS: Final[Mapping[Valid, str]] = {True: "green", False: "red", "unknown": "yellow"}
-_KEPT: Final = ("e", "type", "f", "t_ns", "time_ns", "run", "attempt", "pid", "node", "lease")
-_TOLD: Final = ("outcome", "error", "cause", "value", "signal", "exit", "marker", "result", "file")
+_KEPT: Final = ("run", "attempt", "pid", "node", "lease")
+_TOLD: Final = ("outcome", "error", "cause", "signal", "exit", "marker", "result", "file")
+_ASKED: Final = ("kind", "partition", "tries", "delay_s", "resend", "status", "offset")
+_SHORT_ID: Final = 8
+_BOUNDS: Final = "bounds_95"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,13 +148,32 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], sides: str) -> Ite
 
 def _strength_lines(strength: Mapping[str, Json], indent: str = "  ") -> Iterator[str]:
     """Yield one line a figure; nested objects one step further in."""
-    width = max((len(_words(key)) for key in strength), default=0)
+    plain = [_label(key) for key, value in strength.items() if not _is_nested(value)]
+    width = max(map(len, plain), default=0)
     for key, value in strength.items():
-        if isinstance(value, dict) and any(isinstance(inner, dict) for inner in value.values()):
+        if key == _BOUNDS and isinstance(value, dict):
+            yield f"{indent}{_label(key):<{width}}  {_bound(value)}"
+        elif isinstance(value, dict) and _is_nested(value):
             yield f"{indent}{_words(key)}"
             yield from _strength_lines(value, indent + "  ")
         else:
             yield f"{indent}{_words(key):<{width}}  {_figure(value)}"
+
+
+def _label(key: str) -> str:
+    return "95 % bound" if key == _BOUNDS else _words(key)
+
+
+def _is_nested(value: Json) -> bool:
+    return isinstance(value, dict) and any(isinstance(inner, dict) for inner in value.values())
+
+
+def _bound(bounds: Mapping[str, Json]) -> str:
+    """Say the widest of the upper bounds on the rates of what was never seen."""
+    rates = [rate for rate in bounds.values() if isinstance(rate, float)]
+    return (
+        f"at most {max(rates):.2%} of jobs, for each rule without a violation" if rates else "none"
+    )
 
 
 def _words(key: str) -> str:
@@ -160,9 +182,8 @@ def _words(key: str) -> str:
 
 def _figure(value: Json) -> str:
     if isinstance(value, dict):
-        return (
-            ", ".join(f"{_words(key)} {_figure(inner)}" for key, inner in value.items()) or "none"
-        )
+        pairs = [f"{_words(key)} {_figure(inner)}" for key, inner in value.items()]
+        return "; ".join(pairs) or "none"
     if isinstance(value, list):
         return ", ".join(_figure(inner) for inner in value) or "none"
     if isinstance(value, float):
@@ -185,20 +206,40 @@ def _violation_lines(outcome: Outcome) -> Iterator[str]:
             if len(violation.records) > _RECORDS_SHOWN:
                 yield f"    ... and {len(violation.records) - _RECORDS_SHOWN} more records"
             for fault in violation.faults:
-                yield f"    fault {_figure({key: fault[key] for key in fault if key != 'v'})}"
+                yield f"    {_window_line(outcome, fault)}"
         rest = outcome.verdict.rules[rule].violations - min(len(violations), _WITNESSES_SHOWN)
         if rest > 0:
             yield f"  ... and {rest} more of {rule}; verdict.json holds {len(violations)} witnesses"
 
 
 def _record_line(outcome: Outcome, record: Mapping[str, Json]) -> str:
-    parts: list[str] = []
+    """Tell one record of a witness: when, what, and the fields that matter for it."""
     t_ns = record.get("t_ns", record.get("time_ns"))
-    if isinstance(t_ns, int):
-        parts.append(f"{outcome.seconds(t_ns):9.3f} s")
-    named = [key for key in _KEPT if key not in ("t_ns", "time_ns")]
-    for key in (*named, *_TOLD):
-        if record.get(key) is not None:
-            shown = _figure(record[key])
-            parts.append(shown if key in ("e", "type", "f") else f"{key} {shown}")
+    when = f"{outcome.seconds(t_ns):9.3f} s" if isinstance(t_ns, int) else " " * 11
+    parts = [when, _event(record)]
+    value = record.get("value")
+    asked = value if isinstance(value, dict) else {}
+    for source, keys in ((record, _KEPT), (asked, _ASKED), (record, _TOLD)):
+        for key in keys:
+            found = source.get(key)
+            if found is not None and found is not False and (key, found) != ("delay_s", 0):
+                shown = _figure(found)
+                parts.append(f"{_words(key)} {shown[-_SHORT_ID:] if key == 'lease' else shown}")
     return "  ".join(parts)
+
+
+def _event(record: Mapping[str, Json]) -> str:
+    if "e" in record:
+        return str(record["e"])
+    if "f" in record:
+        return f"{record['f']} {record['type']}"
+    return "hand-back" if "unstarted" in record else "death"
+
+
+def _window_line(outcome: Outcome, fault: Mapping[str, Json]) -> str:
+    """Tell one fault window of a witness."""
+    from_ns, until_ns = fault.get("from_ns"), fault.get("until_ns")
+    span = ""
+    if isinstance(from_ns, int) and isinstance(until_ns, int):
+        span = f", window {outcome.seconds(from_ns)} s to {outcome.seconds(until_ns)} s"
+    return f"fault {fault.get('kind')} on {fault.get('target')}{span}"

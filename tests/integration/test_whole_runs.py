@@ -150,7 +150,7 @@ def _check_folder(folder: RunFolder) -> None:
     assert {"dispatch", "drain", "read-dead-letters", "read-failed-jobs", "stop"} <= ended_ok
     records = folder.read()
     assert not records.damage
-    assert {death.role for death in records.deaths} == {"worker", "fork-server", "master", "node"}
+    assert {"worker", "master", "node"} <= {death.role for death in records.deaths}
     assert read_ledger(folder.ledger).closed
     assert (folder.path / "cluster.token").stat().st_mode & 0o777 == 0o600
 
@@ -223,9 +223,10 @@ def test_node_that_does_not_start_is_exit_4_with_the_end_of_its_log(
     verify: Verify, tmp_path: Path
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(
-        "import sys\n"
+        "import os, sys\n"
         "if 'atleastonce.system.node' in sys.orig_argv:\n"
-        "    sys.exit('no node today')\n"
+        "    os.write(2, b'no node today\\n')\n"
+        "    os._exit(3)\n"
     )
 
     done = verify.run("run", "--time-limit", "5", variables={"PYTHONPATH": str(tmp_path)})

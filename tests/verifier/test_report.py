@@ -22,11 +22,19 @@ def _outcome(valid: Valid, violations: int = 0) -> Outcome:
                 {
                     "type": "invoke",
                     "f": "dispatch",
+                    "value": {"job": f"job-{number}", "kind": "short", "resend": False},
                     "time_ns": 2_000_000_000,
                     "file": "history.jsonl",
                 }
             ],
-            faults=[{"kind": "kill-leader", "target": "n1"}],
+            faults=[
+                {
+                    "kind": "kill-leader",
+                    "target": "n1",
+                    "from_ns": 3_000_000_000,
+                    "until_ns": 9_000_000_000,
+                }
+            ],
         )
         for number in range(min(violations, 5))
     ]
@@ -36,7 +44,12 @@ def _outcome(valid: Valid, violations: int = 0) -> Outcome:
             "lost": RuleResult(valid=violations == 0, violations=violations, explained=0),
             "completed-twice": RuleResult(valid=True, violations=0, explained=2),
         },
-        strength={"attempts": 812, "faults": {"kill-leader": 2}, "rates": {"a": {"b": 0.25}}},
+        strength={
+            "attempts": 812,
+            "faults": {"kill-leader": 2},
+            "coverage": {"kill-leader": {"running": 3, "delayed": 1}},
+            "bounds_95": {"lost": 0.01, "phantom": 0.0037},
+        },
         violations=witnesses,
         reasons=["no drain was seen"] if valid == "unknown" else [],
     )
@@ -82,8 +95,10 @@ def test_report_names_rules_faults_strength_run_and_the_command_that_judges_agai
     for part in (
         "completed-twice  valid             0          2",
         "kill-leader  n1       2.0 s   4.0 s  yes",
-        "attempts  812",
+        "attempts    812",
         "kill-leader 2",
+        "running 3; delayed 1",
+        "at most 1.00% of jobs",
         "run       /store/jobs-kill-leader/now",
         "verify check /store/jobs-kill-leader/now",
     ):
@@ -95,7 +110,8 @@ def test_first_witnesses_are_shown_and_the_rest_counted() -> None:
     text = "\n".join(report_lines(_outcome(False, 9)))
 
     assert "violation of lost: job job-0: it was acknowledged and never ran" in text
-    assert "1.000 s  invoke  dispatch  file history.jsonl" in text
+    assert "1.000 s  dispatch invoke  kind short  file history.jsonl" in text
+    assert "fault kill-leader on n1, window 2.0 s to 8.0 s" in text
     assert "job-2" in text
     assert "job-3" not in text
     assert "... and 6 more of lost; verdict.json holds 5 witnesses" in text
