@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from ..histories.folder import RunRecords
 from .candidates import find_candidates
@@ -12,7 +13,7 @@ from .contract import RULES, Contract
 from .evidence import Evidence, weigh_evidence
 from .facts import derive_facts
 from .findings import Finding
-from .jobs import Job, World
+from .jobs import Job
 from .rules_ending import (
     judge_both_ended,
     judge_completed_twice,
@@ -30,10 +31,12 @@ from .rules_timing import judge_early, judge_overlap, judge_timeout
 from .strength import state_strength
 from .verdict import RuleResult, Valid, Verdict, worst
 from .witness import make_witness
+from .world import World
 
 JudgeJob = Callable[[Job, World], Iterator[Finding]]
 
-JUDGES: dict[str, JudgeJob] = {
+FEW_JOBS: Final = 1000
+JUDGES: Final[dict[str, JudgeJob]] = {
     "lost": judge_lost,
     "phantom": judge_phantom,
     "duplicate-dispatch": judge_duplicate_dispatch,
@@ -52,8 +55,8 @@ JUDGES: dict[str, JudgeJob] = {
 def check_attempts(run: RunRecords, contract: Contract) -> Verdict:
     """Judge a run by every rule of the contract except `growth`.
 
-    A million attempts take seconds and a few hundred bytes each. Queries find the jobs that may
-    break a rule; the exact rules judge those, each with its witness.
+    A million attempts take seconds and a few hundred bytes each. In a large run, queries find the
+    jobs that may break a rule; the exact rules judge those, each with its witness.
 
     Raises:
         OSError: A file of the run disappeared while its witnesses were read.
@@ -65,7 +68,7 @@ def check_attempts(run: RunRecords, contract: Contract) -> Verdict:
 
 def find_all(world: World, evidence: Evidence) -> list[Finding]:
     """Return what all rules find."""
-    found = list(_judge_jobs(world, find_candidates(world), evidence))
+    found = list(_judge_jobs(world, _candidates(world), evidence))
     if "store-mismatch" not in evidence.unjudged:
         found += judge_strangers(world)
     found += judge_leaks(world)
@@ -77,6 +80,14 @@ def find_all(world: World, evidence: Evidence) -> list[Finding]:
     found += judge_stall(world, capacity)
     found += judge_pace(world, capacity)
     return found
+
+
+def _candidates(world: World) -> Mapping[str, Iterable[int]]:
+    """All jobs of a small run; of a large one those that the queries cannot rule out."""
+    jobs = len(world.run.attempts.jobs)
+    if jobs <= FEW_JOBS:
+        return dict.fromkeys(JUDGES, range(jobs))
+    return find_candidates(world)
 
 
 def _judge_jobs(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..histories.dispatches import FAIL, OK, STATUSES
 from ..histories.table import COMPLETED, THREW
 from .facts import NEVER_NS, RAN, UNSTARTED
-from .jobs import World
+from .world import World
 
 _JOBS: Final = f"""
 CREATE TEMP TABLE jobs AS
@@ -27,6 +27,8 @@ WITH asked AS (
         count(*) FILTER (result = {OK}) AS acknowledged,
         count(*) FILTER (result <> {FAIL}) AS possible,
         count(*) FILTER (result = {OK} AND status = {STATUSES.index("queued")}) AS queued,
+        max(invoke_ns) FILTER (result = {OK} AND status = {STATUSES.index("queued")})
+            > min(done_ns) FILTER (result = {OK}) AS queued_again,
         min(invoke_ns) FILTER (result <> {FAIL}) AS first_invoke_ns,
         min(not_before_ns) FILTER (not_before_ns >= 0) AS not_before_ns,
         max(tries) AS tries_max, min(tries) FILTER (tries > 0) AS tries_min,
@@ -44,7 +46,7 @@ WITH asked AS (
     SELECT job, count(*) AS given_up FROM given_up GROUP BY job
 )
 SELECT job, coalesce(acknowledged, 0) AS acknowledged, coalesce(possible, 0) AS possible,
-    coalesce(queued, 0) AS queued, first_invoke_ns, not_before_ns,
+    coalesce(queued, 0) AS queued, queued_again, first_invoke_ns, not_before_ns,
     coalesce(tries_max, 0) AS tries_max, tries_min, timeout_ns, coalesce(runs, 0) AS runs,
     coalesce(unstarted, 0) AS unstarted, coalesce(completed, 0) AS completed, first_start_ns,
     longest_ns, coalesce(given_up, 0) AS given_up
@@ -68,7 +70,7 @@ CANDIDATES: Final[dict[str, str]] = {
         SELECT job FROM jobs
         WHERE runs > 0 AND (possible = 0 OR first_start_ns < first_invoke_ns)""",
     "duplicate-dispatch": f"""
-        SELECT job FROM jobs WHERE queued > 1
+        SELECT job FROM jobs WHERE queued > 1 OR queued_again
         UNION SELECT job FROM steps WHERE kind = {RAN} GROUP BY job, attempt HAVING count(*) > 1""",
     "completed-twice": "SELECT job FROM jobs WHERE completed > 1",
     "overlap": f"""
@@ -113,10 +115,19 @@ def find_candidates(world: World) -> dict[str, NDArray[np.int64]]:
 
 def _register(database: duckdb.DuckDBPyConnection, world: World) -> None:
     deliveries, dispatches = world.facts.deliveries, world.run.dispatches
-    names = ("job", "t_ns", "attempt", "kind", "start_ns", "end_ns", "outcome")
-    database.register("deliveries", {name: getattr(deliveries, name) for name in names})
-    names = ("job", "invoke_ns", "result", "status", "tries", "timeout_ns", "not_before_ns")
-    columns = {name: getattr(dispatches, name) for name in names}
+    picked = ("job", "t_ns", "attempt", "kind", "start_ns", "end_ns", "outcome")
+    database.register("deliveries", {name: getattr(deliveries, name) for name in picked})
+    asked = (
+        "job",
+        "invoke_ns",
+        "done_ns",
+        "result",
+        "status",
+        "tries",
+        "timeout_ns",
+        "not_before_ns",
+    )
+    columns = {name: getattr(dispatches, name) for name in asked}
     longest = np.array([max(waits, default=0.0) for waits in dispatches.backoffs] or [0.0])
     columns["backoff_ns"] = np.round(longest[dispatches.backoff] * 1e9).astype(np.int64)
     database.register("dispatches", columns)

@@ -28,8 +28,8 @@ from ..histories.table import (
 )
 from .facts import NEVER_NS, NONE, RAN, REFUSED, UNSTARTED, Numbers, Times
 from .intervals import Interval, intersect, longest, merge, subtract
-from .jobs import World
 from .windows import first_touching
+from .world import World
 
 NOT_JUDGED: Final = 0
 DUE: Final = 1
@@ -222,11 +222,13 @@ def _wait_first(world: World, waits: Waits) -> None:
     np.minimum.at(ready, dispatches.job[sure], dispatches.done_ns[sure])
     due = np.full(len(jobs), NONE, np.int64)
     np.maximum.at(due, dispatches.job[sure], dispatches.not_before_ns[sure])
-    first = np.unique(world.facts.first[:-1][np.diff(world.facts.first) > 0])
+    first = world.facts.first[:-1][np.diff(world.facts.first) > 0]
     job = world.facts.deliveries.job[first]
     known = ready[job] != NEVER_NS
+    asked = np.full(len(jobs), world.facts.end_ns, np.int64)
+    np.minimum.at(asked, dispatches.job, dispatches.invoke_ns)
     waits.kind[first[known]] = DUE
-    waits.ready_ns[first] = np.maximum(ready[job], due[job])
+    waits.ready_ns[first] = np.where(known, np.maximum(ready[job], due[job]), asked[job])
 
 
 def _wait_again(world: World, waits: Waits) -> None:

@@ -16,8 +16,8 @@ RULES: Final[dict[str, str]] = {
     "duplicate-dispatch": "one acknowledged dispatch became two queued jobs",
     "completed-twice": "a job completed more than once, though the first ack could not have failed",
     "overlap": "two runs of one job intersect",
-    "attempt-number": "a pickup carries another number than runs and charges explain",
     "uncharged-hand-back": "a job held but never started came back with its number raised",
+    "attempt-number": "a pickup carries another number than runs and charges explain",
     "hand-back-late": "a job that a dead worker held unstarted was not delivered again in time",
     "too-few-tries": "a job was given up before its tries were used up",
     "too-many-tries": "a job ran more often than its tries allow",
@@ -48,6 +48,7 @@ class Clauses(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     overlap_under_long_pause: bool = False
     duplicate_after_lost_ack: bool = True
+    ack_before_next_job: bool = True
     early_give_up_causes: tuple[str, ...] = ("deadline", "exception-limit", "fail-on-timeout")
 
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ..histories.table import THREW
 from .facts import NEVER_NS, RAN, UNSTARTED, Times
-from .jobs import World
 from .windows import FaultWindow
+from .world import World
 
 IN_FLIGHT: Final = "dispatch in flight"
 PREFETCHED: Final = "prefetched"

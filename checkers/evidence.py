@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..histories.ops import DRAIN, READ_DEAD_LETTERS, READ_FAILED_JOBS
-from .jobs import World
+from .world import World
 
 _REASONS_MAX = 20
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from ..histories.dispatches import OK, STATUSES
 from ..histories.ops import READ_DEAD_LETTERS
 from ..histories.table import COMPLETED
 from .facts import NEVER_NS
 from .findings import Finding
-from .jobs import Delivery, Job, World
+from .jobs import Delivery, Dispatch, Job
 from .windows import first_touching
+from .world import World
 
 _QUEUED = STATUSES.index("queued")
 
@@ -49,18 +50,18 @@ def judge_phantom(job: Job, world: World) -> Iterator[Finding]:
 
 def judge_duplicate_dispatch(job: Job, world: World) -> Iterator[Finding]:
     """One dispatch that became two queued jobs."""
-    queued = [d for d in job.dispatches if d.result == OK and d.status == _QUEUED]
-    if len(queued) > 1 and not _same_message([dispatch.offset for dispatch in queued]):
-        offsets = ", ".join(str(dispatch.offset) for dispatch in queued)
-        yield Finding(
-            "duplicate-dispatch",
-            job.number,
-            f"{len(queued)} dispatches under the same ids were each answered `queued`, at offsets "
-            f"{offsets}; deduplication should have folded them",
-            queued[0].invoke_ns,
-            queued[-1].done_ns,
-        )
-        return
+    for first, second in combinations(job.dispatches, 2):
+        if _both_queued(job, first, second):
+            before, after = _told(first), _told(second)
+            yield Finding(
+                "duplicate-dispatch",
+                job.number,
+                f"two dispatches under the same ids were answered {before} and {after}; "
+                "deduplication should have folded them",
+                first.invoke_ns,
+                second.done_ns,
+            )
+            return
     pair = _twins(job, world)
     if pair and not world.was_handed_back(job):
         yield Finding(
@@ -73,8 +74,22 @@ def judge_duplicate_dispatch(job: Job, world: World) -> Iterator[Finding]:
         )
 
 
-def _same_message(offsets: list[int]) -> bool:
-    return offsets[0] >= 0 and len(set(offsets)) == 1
+def _both_queued(job: Job, first: Dispatch, second: Dispatch) -> bool:
+    """Whether the second was queued although the first had been.
+
+    A job that was scheduled is queued when its timer fires. A push may come before that, and the
+    timer then folds into it; once the job was delivered, the timer has fired.
+    """
+    if first.result != OK or second.result != OK or second.status != _QUEUED:
+        return False
+    if first.status != _QUEUED:
+        return bool(job.deliveries) and job.deliveries[0].t_ns < second.invoke_ns
+    return second.offset < 0 or first.offset != second.offset
+
+
+def _told(dispatch: Dispatch) -> str:
+    where = f" at offset {dispatch.offset}" if dispatch.offset >= 0 else ""
+    return f"`{STATUSES[dispatch.status]}`{where}"
 
 
 def _twins(job: Job, world: World) -> tuple[Delivery, Delivery] | None:

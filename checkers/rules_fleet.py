@@ -13,7 +13,7 @@ from ..histories.ops import RESTART, STOP, Op, pair_ops
 from ..histories.table import ProcessIncarnation
 from .facts import RAN, Facts, Times
 from .findings import Finding, seconds
-from .jobs import World
+from .world import World
 
 _QUEUED = STATUSES.index("queued")
 

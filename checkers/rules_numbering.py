@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from ..histories.table import FAILED
 from .facts import NEVER_NS, RAN, UNSTARTED
 from .findings import Finding
-from .jobs import Delivery, Job, World, window_text
+from .jobs import Delivery, Job
 from .windows import FaultWindow, first_touching
+from .world import World, window_text
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from .capacity import NOT_JUDGED, Capacity
 from .facts import RAN, Times
 from .findings import Finding, seconds
 from .intervals import Interval
-from .jobs import World
+from .world import World
 
 _BINS_PER_WINDOW: Final = 10
 

@@ -9,7 +9,7 @@ import numpy as np
 from .capacity import DUE, HANDED_BACK, NOT_JUDGED, Capacity
 from .findings import Finding, seconds
 from .intervals import Interval, intersect, longest
-from .jobs import World
+from .world import World
 
 _WAITING_MAX = 2000
 

@@ -8,7 +8,8 @@ from itertools import pairwise
 from ..histories.table import THREW
 from .facts import NEVER_NS
 from .findings import Finding, seconds
-from .jobs import Delivery, Dispatch, Job, World
+from .jobs import Delivery, Dispatch, Job
+from .world import World
 
 
 def judge_overlap(job: Job, world: World) -> Iterator[Finding]:

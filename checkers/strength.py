@@ -11,8 +11,8 @@ from ..histories.dispatches import FAIL, OK, UNKNOWN
 from .contract import RULES
 from .coverage import fault_coverage
 from .facts import RAN, REFUSED, UNSTARTED
-from .jobs import World
 from .verdict import Json, RuleResult
+from .world import World
 
 _PER_RUN = ("phantom", "overlap", "attempt-number", "early", "timeout-not-enforced", "stale-code")
 _PER_FAULT_OR_TIME = ("process-leaked", "stall", "pace")
@@ -28,7 +28,10 @@ def state_strength(
     """
     table, dispatches = world.facts.deliveries, world.run.dispatches
     pickups = int(np.count_nonzero(table.kind != UNSTARTED))
-    jobs = len(np.unique(np.concatenate([table.job, dispatches.job])))
+    seen = np.zeros(len(world.run.attempts.jobs), np.bool_)
+    seen[table.job] = True
+    seen[dispatches.job] = True
+    jobs = int(np.count_nonzero(seen))
     kinds = Counter(window.fault.kind for window in world.windows.all)
     bounds: dict[str, Json] = {}
     for rule in RULES:

@@ -51,7 +51,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         valid: True, False or "unknown"; the worst of all rules and of the evidence.
-        rules: Result by rule, in the order of the contract's table.
+        rules: Result by rule; of rules that share a symptom, the one nearest to the cause first.
         strength: What the verdict rests on.
         violations: Witnesses, at most `Contract.witnesses_max` a rule.
         reasons: Why the verdict is unknown, or what weakens it; empty for a plain verdict.

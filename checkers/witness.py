@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from .findings import Finding
-from .jobs import Job, World
+from .jobs import Job
 from .verdict import Json, Violation
 from .windows import NS
+from .world import World
 
 _AROUND_NS = 5 * NS
 _RECORDS_MAX = 200

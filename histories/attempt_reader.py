@@ -120,11 +120,13 @@ class _FileReader:
             for at in range(len(matrix)):
                 self._read_one(block, first, at)
             return
+        done = 0
         if self._columns.first is None:
             self._read_one(block, first, 0)
-        initial = matrix[:, EVENT_AT]
+            done = 1
+        initial = matrix[done:, EVENT_AT]
         for letter in np.unique(initial).tolist():
-            self._read_event(block, matrix, first, np.flatnonzero(initial == letter))
+            self._read_event(block, matrix, first, np.flatnonzero(initial == letter) + done)
 
     def _read_event(
         self, block: bytes, matrix: NDArray[np.uint8], first: int, left: NDArray[np.int64]
@@ -138,6 +140,9 @@ class _FileReader:
                 continue
             rows = matrix[left]
             taken = template.matches(rows)
+            if taken.all():
+                self._read_alike(block, first, left, rows, template)
+                return
             self._read_alike(block, first, left[taken], rows[taken], template)
             left = left[~taken]
         for at in left.tolist():

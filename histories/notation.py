@@ -63,6 +63,8 @@ def at(seconds: float) -> int:
 
 @dataclass(slots=True)
 class NotedProcess:
+    """A process of a history that is being built."""
+
     name: str
     pid: int
     code: str
@@ -72,14 +74,24 @@ class NotedProcess:
 
 
 class HistoryBuilder:
-    """Builds the folder of a run, event by event; times are seconds from its origin."""
+    """Builds the folder of a run, event by event; times are seconds from its origin.
+
+    Attributes:
+        alive: Processes by name, those that died left out.
+        processes: All processes.
+        ops: (seconds, type, client, f, value) of all operations, in any order.
+        deaths: Deaths so far.
+        faults: Events of faults so far.
+        given_up: Jobs that were given up, which the stores will hold.
+        hand_backs: Lines of `handbacks.jsonl`.
+    """
 
     def __init__(self) -> None:
-        self._alive: dict[str, NotedProcess] = {}
+        self.alive: dict[str, NotedProcess] = {}
         self.processes: list[NotedProcess] = []
         self.ops: list[tuple[float, OpType, int, str, Json]] = []
-        self._deaths: list[Death] = []
-        self._faults: list[FaultEvent] = []
+        self.deaths: list[Death] = []
+        self.faults: list[FaultEvent] = []
         self._plan: list[dict[str, Json]] = []
         self.given_up: list[str] = []
         self._clients = 0
@@ -145,7 +157,7 @@ class HistoryBuilder:
         """Start a process under a worker's name."""
         process = NotedProcess(worker, pid or _FIRST_PID + len(self.processes), code)
         self.processes.append(process)
-        self._alive[worker] = process
+        self.alive[worker] = process
 
     def got(self, t: float, worker: str, batch: Iterable[tuple[str, int]]) -> None:
         """A worker received a batch of (job, attempt), under a lease of its own."""
@@ -198,9 +210,9 @@ class HistoryBuilder:
         self, t: float, worker: str, status: int = 9, popping: bool = False, role: Role = "worker"
     ) -> None:
         """A process died by a signal (a wait status below 128), or exited (status << 8)."""
-        process = self._alive.pop(worker, None)
+        process = self.alive.pop(worker, None)
         pid = process.pid if process else 1
-        self._deaths.append(
+        self.deaths.append(
             Death(
                 t_ns=at(t),
                 wall_ns=_WALL_NS,
@@ -228,7 +240,7 @@ class HistoryBuilder:
         """A fault was opened just before `t` and seen in effect at `t`."""
         id_ = f"{kind}-{len(self._plan) + 1}"
         self._plan.append({"id": id_, "kind": kind, "target": target})
-        process = self._alive.get(target)
+        process = self.alive.get(target)
         times = {
             "opened": t - 0.001,
             "effect": t if seen else None,
@@ -237,7 +249,7 @@ class HistoryBuilder:
         }
         for stage, when in times.items():
             if when is not None:
-                self._faults.append(
+                self.faults.append(
                     msgspec.convert(
                         {
                             "fault": id_,
@@ -267,8 +279,8 @@ class HistoryBuilder:
         )
         write_scenario(folder.scenario, scenario)
         write_lines(folder.history, self._history())
-        write_lines(folder.deaths, self._deaths)
-        write_lines(folder.faults, self._faults)
+        write_lines(folder.deaths, self.deaths)
+        write_lines(folder.faults, self.faults)
         folder.hand_backs.write_bytes(
             b"".join(msgspec.json.encode(entry) + b"\n" for entry in self.hand_backs)
         )
@@ -286,9 +298,9 @@ class HistoryBuilder:
         ]
 
     def _process(self, worker: str) -> NotedProcess:
-        if worker not in self._alive:
+        if worker not in self.alive:
             self.born(worker)
-        return self._alive[worker]
+        return self.alive[worker]
 
     def _record(
         self,

@@ -27,7 +27,7 @@ from .interning import Names
 from .shipping import pack, unpack
 
 _RECORD_COST: Final = 1.0 / RECORD_BYTES
-_HISTORY_COST: Final = 2.2 / 330
+_HISTORY_COST: Final = 1.0 / 330
 _PR_SET_PDEATHSIG: Final = 1
 _MODULE: Final = "atleastonce.histories.parallel"
 
@@ -58,9 +58,10 @@ def read_with_processes(
         by_name: dict[str, FileColumns] = {}
         try:
             for child, folder in zip(children, folders, strict=True):
-                _, words = child.communicate()
+                child.wait()
                 if not (folder / "note").exists():
-                    raise _failure(child, folder, words.decode(errors="replace"))
+                    raise _failure(child, folder)
+            for folder in folders:
                 files, part = unpack(folder, jobs)
                 by_name.update((columns.file, columns) for columns in files)
                 found = found or part
@@ -87,19 +88,21 @@ def _deal(history: Path, attempts: Sequence[Path], processes: int) -> list[_Task
 def _spawn(folder: Path, task: _Task) -> subprocess.Popen[bytes]:
     folder.mkdir()
     (folder / "task").write_bytes(msgspec.json.encode(task))
-    return subprocess.Popen(
-        [sys.executable, "-m", _MODULE, str(folder), str(os.getpid())],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    with (folder / "words").open("wb") as words:
+        return subprocess.Popen(
+            [sys.executable, "-m", _MODULE, str(folder), str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=words,
+            start_new_session=True,
+        )
 
 
-def _failure(child: subprocess.Popen[bytes], folder: Path, words: str) -> Exception:
+def _failure(child: subprocess.Popen[bytes], folder: Path) -> Exception:
     if (folder / "version").exists():
         file, version = (folder / "version").read_text().split("\n")
         return UnknownVersionError(file, version)
+    words = (folder / "words").read_text(errors="replace")
     return ReadingFailedError(f"reader {child.pid} exit {child.returncode}: {words[-2000:]}")
 
 

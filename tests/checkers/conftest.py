@@ -11,6 +11,8 @@ from atleastonce.checkers.contract import load_contract
 from atleastonce.checkers.verdict import Verdict
 from atleastonce.histories.notation_parser import parse
 
+from .queries import assert_queries_leave_out_nothing
+
 Judge = Callable[..., Verdict]
 
 
@@ -20,8 +22,10 @@ def judge(tmp_path: Path) -> Judge:
     numbers = itertools.count()
 
     def judge_(text: str, **bounds: float) -> Verdict:
-        folder = parse(text).write(tmp_path / str(next(numbers)))
-        return check_attempts(folder.read(), load_contract(**bounds))
+        records = parse(text).write(tmp_path / str(next(numbers))).read()
+        contract = load_contract("atleastonce", **bounds)
+        assert_queries_leave_out_nothing(records, contract)
+        return check_attempts(records, contract)
 
     return judge_
 

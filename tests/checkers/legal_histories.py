@@ -11,6 +11,7 @@ import heapq
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from hypothesis import strategies as st
@@ -132,7 +133,7 @@ class Model:
         for fault in sorted(self.plan.faults, key=lambda fault: fault.at_s):
             if fault.at_s > last_ns + (0.5 if fault.kind == "kill-worker" else 4.0):
                 last_ns = fault.at_s
-                self.later(fault.at_s, lambda t, fault=fault: self.strike(t, fault))
+                self.later(fault.at_s, partial(self.strike, fault=fault))
         while self.events:
             self.now, _, act = heapq.heappop(self.events)
             act(self.now)
@@ -240,7 +241,7 @@ class Model:
             "fails": "failed",
             "released": "released" if message.number == 1 else "completed",
             "overrun": "timed_out",
-        }[message.plan.kind]  # type: ignore[assignment]
+        }[message.plan.kind]
         self.notes.end(t, worker.name, message.job, outcome)
         worker.running, worker.unacked = None, (message, outcome)
         self.of_worker(max(t, self.down_until) + ACK_S, worker, self.ack)

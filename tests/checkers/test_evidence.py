@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from atleastonce.checkers import attempts
 from atleastonce.checkers.attempts import check_attempts
 from atleastonce.checkers.contract import (
     RULES,
@@ -187,7 +188,7 @@ def test_verdict_survives_its_file(judge: Judge, tmp_path: Path) -> None:
 
 
 def test_contract_survives_the_scenario() -> None:
-    contract = load_contract(lease_s=4.0, prefetch=1)
+    contract = load_contract("atleastonce", lease_s=4.0, prefetch=1)
     stored = msgspec.json.decode(msgspec.json.encode(contract.to_json()))
     assert contract_from_json(stored) == contract
 
@@ -246,3 +247,23 @@ def test_order_of_files_does_not_matter(judge: Judge, tmp_path: Path) -> None:
         for position, file in zip(order, sorted(folder.attempts.glob("*.jsonl")), strict=True):
             file.rename(file.with_name(f"{position}.jsonl"))
         assert check_attempts(folder.read(), load_contract()).valid is True
+
+
+def test_large_run_is_judged_by_queries_with_the_same_verdict(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = (
+        ONE
+        + """
+    1.0 dispatch b p=1
+    1.0 dispatch c p=2
+    1.1 w1 got c#2
+    1.2 w1 start c#2
+    1.3 w1 end c threw
+    """
+    )
+    small = judge(history + END)
+    monkeypatch.setattr(attempts, "FEW_JOBS", 0)
+    assert judge(history + END).rules == small.rules
+    assert small.rules["lost"].violations == 2
+    assert small.rules["attempt-number"].violations == 1

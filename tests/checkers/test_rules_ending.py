@@ -104,6 +104,24 @@ def test_two_queued_answers_for_one_job_are_a_duplicate_dispatch(broken: Broken)
     assert broken(CLEAN + resend.replace("queued", "duplicate") + END) == set()
 
 
+DELAYED = """
+    0.0 dispatch late delay=1
+    1.5 w1 got late#1
+    1.6 w1 start late#1
+    1.7 w1 end late
+    1.8 w1 ack late
+    """
+
+
+def test_push_that_comes_before_its_timer_fires_is_no_duplicate(broken: Broken) -> None:
+    assert broken(DELAYED + "1.4 dispatch late status=queued resend" + END) == set()
+
+
+def test_push_that_is_queued_after_its_timer_fired_is_a_duplicate_dispatch(broken: Broken) -> None:
+    late = DELAYED + "2.0 dispatch late status=queued resend"
+    assert broken(late + END) == {"duplicate-dispatch"}
+
+
 def test_repeated_answer_with_the_same_offset_is_one_dispatch(broken: Broken) -> None:
     assert broken(CLEAN + "2.0 dispatch a status=queued offset=0 resend" + END) == set()
 
@@ -129,7 +147,7 @@ TWICE = """
     0.2 w1 start a#1
     0.3 w1 end a
     {ack}
-    0.31 w1 start c#1
+    {next}
     {death} w1 died 9
     8.0 w2 got a#2 c#2
     8.2 w2 start a#2
@@ -141,25 +159,35 @@ TWICE = """
     """
 
 
+NEXT = "0.31 w1 start c#1"
+
+
 def test_second_completion_is_explained_when_the_worker_died_before_the_ack(judge: Judge) -> None:
-    verdict = judge(TWICE.format(ack="", death="0.5") + END)
-    assert verdict.valid is True
+    history = TWICE.format(ack="", next="", death="0.5").replace("got a#2 c#2", "got a#2 c#1")
+    verdict = judge(history.replace("start c#2", "start c#1") + END, hand_back_s=20)
+    assert verdict.valid is True, verdict.violations
     assert verdict.rules["completed-twice"].explained == 1
     assert verdict.strength["explained_duplicates"] == 1
 
 
 def test_second_completion_is_a_violation_when_the_worker_died_long_after(broken: Broken) -> None:
-    assert broken(TWICE.format(ack="", death="2.5") + END) == {"completed-twice"}
+    history = TWICE.format(ack="", next="", death="2.5").replace("got a#2 c#2", "got a#2 c#1")
+    names = broken(history.replace("start c#2", "start c#1") + END, hand_back_s=20)
+    assert names == {"completed-twice"}
+
+
+def test_second_completion_is_a_violation_when_the_next_job_had_started(broken: Broken) -> None:
+    assert broken(TWICE.format(ack="", next=NEXT, death="0.5") + END) == {"completed-twice"}
 
 
 def test_second_completion_after_a_confirmed_ack_is_a_violation(broken: Broken) -> None:
-    history = TWICE.format(ack="0.4 w1 ack a", death="0.5")
+    history = TWICE.format(ack="0.4 w1 ack a", next=NEXT, death="0.5")
     assert broken(history + END) == {"completed-twice"}
 
 
 def test_second_completion_is_explained_by_a_node_fault_at_the_ack(judge: Judge) -> None:
     fault = "0.5 fault kill-leader n1 healed=1 recovered=2"
-    verdict = judge(TWICE.format(ack="", death="2.5") + fault + END)
+    verdict = judge(TWICE.format(ack="", next=NEXT, death="2.5") + fault + END)
     assert verdict.valid is True
     explained = verdict.strength["explained"]
     assert isinstance(explained, dict)
