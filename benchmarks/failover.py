@@ -37,6 +37,7 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         (folder / "token").write_text("a token for three nodes")
+        (folder / "token").chmod(0o600)
         self.names = ["n1", "n2", "n3"]
         self.ports = {name: free_port() for name in self.names}
         self._peers = {name: ["127.0.0.1", free_port()] for name in self.names}

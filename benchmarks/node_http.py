@@ -34,6 +34,7 @@ def start_node(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
     """Start a single node; returns its process and its client port."""
     port = free_port()
     (folder / "token").write_text("a token for one node only")
+    (folder / "token").chmod(0o600)
     config = {
         "node": "n1",
         "data_dir": str(folder / "data"),

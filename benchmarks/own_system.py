@@ -80,6 +80,7 @@ def own_nodes(scratch: Path, count: int) -> Iterator[OwnSystem]:
     system = OwnSystem(scratch)
     token = scratch / "token"
     token.write_text(secrets.token_hex(16))
+    token.chmod(0o600)
     names = [f"n{number + 1}" for number in range(count)]
     peers = {name: ("127.0.0.1", free_port()) for name in names}
     for name in names:

@@ -27,6 +27,7 @@ class HttpLimits:
         header_timeout_s: From a request's first byte to the end of its headers.
         body_timeout_s: Without any progress of a body.
         idle_timeout_s: Between two requests of a connection.
+        connections_max: Further ones are answered 429 and closed.
     """
 
     header_bytes_max: int = 32 * 1024
@@ -34,6 +35,7 @@ class HttpLimits:
     header_timeout_s: float = 10.0
     body_timeout_s: float = 30.0
     idle_timeout_s: float = 75.0
+    connections_max: int = 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class FetchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """Something only this node can answer: "health" or "metrics"."""
+    """Something only this node can answer: "health", "metrics", "prometheus" or "page"."""
 
     name: str
 

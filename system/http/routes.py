@@ -58,6 +58,8 @@ _FIXED: Final[dict[tuple[str, str], Parse]] = {
     ("GET", "/api/v1/dlq"): parse_reads.dead_letters,
     ("GET", "/health"): lambda _: Local("health"),
     ("GET", "/metrics"): lambda _: Local("metrics"),
+    ("GET", "/metrics/prometheus"): lambda _: Local("prometheus"),
+    ("GET", "/"): lambda _: Local("page"),
 }
 
 

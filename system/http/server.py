@@ -14,6 +14,8 @@ from .routes import Answer, error_answer, too_large_answer
 
 READ_BYTES: Final = 64 * 1024
 WRITE_TIMEOUT_S: Final = 30.0
+TURNED_AWAY_MAX: Final = 64
+"""Connections that are being turned away with an answer; further ones are just closed."""
 
 _LINGER_S: Final = 2.0
 _PIPELINED_BYTES_MAX: Final = 1024 * 1024
@@ -37,20 +39,36 @@ class HttpServer:
     Args:
         handler: Answers one request; called one at a time for each connection.
         limits: What a connection may cost.
+        on_turned_away: Called for each connection above `limits.connections_max`.
 
     Attributes:
         is_closing: Whether every answer from now on is its connection's last.
     """
 
-    def __init__(self, handler: Handler, limits: HttpLimits = HttpLimits()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        handler: Handler,
+        limits: HttpLimits = HttpLimits(),  # noqa: B008
+        on_turned_away: Callable[[], None] = lambda: None,
+    ) -> None:
         self.is_closing = False
         self._handler = handler
         self._limits = limits
         self._connections: set[ClientConnection] = set()
         self._emptied = trio.Event()
+        self._turned_away = 0
+        self._on_turned_away = on_turned_away
 
-    async def serve(self, stream: trio.abc.HalfCloseableStream) -> None:
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._connections)
+
+    async def serve(self, stream: trio.abc.Stream) -> None:
         """Serve one connection until it ends."""
+        if len(self._connections) >= self._limits.connections_max:
+            await self._turn_away(stream)
+            return
         connection = ClientConnection(stream, self._handler, self._limits, self)
         self._connections.add(connection)
         try:
@@ -59,6 +77,21 @@ class HttpServer:
             self._connections.discard(connection)
             if not self._connections:
                 self._emptied.set()
+
+    async def _turn_away(self, stream: trio.abc.Stream) -> None:
+        """Say that there are too many connections, to so many at a time, and close."""
+        self._on_turned_away()
+        async with stream:
+            if self._turned_away >= TURNED_AWAY_MAX:
+                return
+            self._turned_away += 1
+            try:
+                text = f"more than {self._limits.connections_max} connections to this node"
+                await send_last(stream, error_answer(429, "overloaded", text, retry_after_s=1))
+            except trio.BrokenResourceError:
+                return
+            finally:
+                self._turned_away -= 1
 
     def close_idle(self) -> None:
         """Close connections that wait for a request, and the others behind their next answer."""
@@ -78,7 +111,7 @@ class ClientConnection:
 
     def __init__(
         self,
-        stream: trio.abc.HalfCloseableStream,
+        stream: trio.abc.Stream,
         handler: Handler,
         limits: HttpLimits,
         server: HttpServer,
@@ -236,12 +269,22 @@ class ClientConnection:
         else:
             code = _ERROR_CODES.get(error.status, "bad_request")
             answer = error_answer(error.status, code, str(error))
-        data = encode_response(
-            answer.status, answer.body, answer.content_type, answer.headers, close=True
-        )
-        with trio.move_on_after(_LINGER_S):
-            await self._stream.send_all(data)
-            await self._stream.send_eof()
-            # Closing with unread bytes would reset the connection, and the answer with it.
-            while await self._stream.receive_some(READ_BYTES):
-                pass
+        await send_last(self._stream, answer)
+
+
+async def send_last(stream: trio.abc.Stream, answer: Answer) -> None:
+    """Send an answer on a connection that ends with it, whatever the client is still sending.
+
+    Raises:
+        trio.BrokenResourceError: The client is gone.
+    """
+    data = encode_response(
+        answer.status, answer.body, answer.content_type, answer.headers, close=True
+    )
+    with trio.move_on_after(_LINGER_S):
+        await stream.send_all(data)
+        if isinstance(stream, trio.abc.HalfCloseableStream):
+            await stream.send_eof()
+        # Closing with unread bytes would reset the connection, and the answer with it.
+        while await stream.receive_some(READ_BYTES):
+            pass

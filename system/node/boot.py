@@ -6,7 +6,6 @@ import random
 import signal
 import socket
 import sys
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +18,10 @@ from ..raft.core import RaftCore, RaftLog
 from ..raft.events import RaftConfig
 from ..storage.disk import LossyDisk, RealDisk
 from ..storage.wal import Recovered, Wal
-from .clock import NodeClock
+from .clockfile import CLOCK_FILE, ClockFile
 from .config import Address, ConfigError, NodeConfig
 from .counters import Counters
+from .gauge import folder_space
 from .logbook import Logbook
 from .node import Node, NodeSettings
 from .shutdown import stop_gracefully
@@ -105,7 +105,8 @@ async def run_node(
         ConfigError: An address was taken between binding it and listening on it.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    clock = NodeClock(time.time_ns() // 1000)
+    clock_file = ClockFile(Path(config.data_dir) / CLOCK_FILE)
+    clock = clock_file.start(logbook)
     counters = Counters()
     bugs = parse_bugs(config.bugs)
     core = RaftCore(
@@ -129,6 +130,7 @@ async def run_node(
         request_deadline_ms=config.request_deadline_ms,
         version=version,
         bugs=bugs,
+        limits=config.limits,
     )
     trio_token = trio.lowlevel.current_trio_token()
 
@@ -140,7 +142,8 @@ async def run_node(
             return
 
     writer = StorageWriter(log, report, logbook, counters)
-    node = Node(settings, core, clock, writer.put, logbook, counters)
+    measure = folder_space(Path(config.data_dir), config.limits.data_bytes_max)
+    node = Node(settings, core, clock, writer.put, logbook, counters, measure=measure)
     writer.start()
     signals = {signal.SIGTERM} if config.die_with_parent else {signal.SIGTERM, signal.SIGINT}
     with trio.open_signal_receiver(*signals) as received:
@@ -148,6 +151,7 @@ async def run_node(
             peer_listener = _listen(f"peers.{config.node}", sockets.peer)
             client_listener = _listen("client", sockets.client)
             nursery.start_soon(node.run)
+            nursery.start_soon(clock_file.keep, clock)
             nursery.start_soon(trio.serve_listeners, node.gate.serve, [peer_listener])
             accepting = trio.CancelScope()
             nursery.start_soon(_accept, node, client_listener, accepting, nursery)
@@ -157,6 +161,7 @@ async def run_node(
             await stop_gracefully(node, bool(settings.peers), accepting.cancel, logbook)
             nursery.cancel_scope.cancel()
     writer.stop()
+    clock_file.save(clock)
     logbook.info("stopped")
 
 

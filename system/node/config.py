@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import stat
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from ..bugs import UnknownBugError, parse_bugs
+from .limits import DEFAULT_LIMITS, NodeLimits
 
 Address = tuple[str, int]
 
-TOKEN_BYTES_MIN = 16
+TOKEN_BYTES_MIN: Final = 16
+_FOR_EVERYONE: Final = stat.S_IROTH | stat.S_IWOTH
 
 
 class ConfigError(ValueError):
@@ -36,6 +40,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             to it.
         parent_pid: Who that process is; another parent means that it died already.
         request_deadline_ms: How long a request is held without `x-deadline-ms`.
+        limits: What it may hold, and when its disk counts as full.
     """
 
     node: str
@@ -53,6 +58,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     die_with_parent: bool = False
     parent_pid: int | None = None
     request_deadline_ms: int = 5000
+    limits: NodeLimits = DEFAULT_LIMITS
 
 
 def _check_address(name: str, address: Address) -> None:
@@ -94,6 +100,9 @@ def check_config(config: NodeConfig) -> NodeConfig:
         raise ConfigError(
             f"request_deadline_ms: {config.request_deadline_ms} is not within 1..60000"
         )
+    trouble = config.limits.trouble()
+    if trouble is not None:
+        raise ConfigError(f"limits: {trouble}")
     try:
         parse_bugs(config.bugs)
     except UnknownBugError as error:
@@ -122,12 +131,19 @@ def read_token(path: Path) -> bytes:
     """Read the secret that all nodes share.
 
     Raises:
-        ConfigError: The file cannot be read or holds less than `TOKEN_BYTES_MIN` bytes.
+        ConfigError: The file cannot be read, is open to everyone on this host, or holds less
+            than `TOKEN_BYTES_MIN` bytes.
     """
     try:
-        token = path.read_bytes().strip()
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            token = file.read().strip()
     except OSError as error:
         raise ConfigError(f"token_file: cannot read {path}: {error.strerror}") from None
+    if mode & _FOR_EVERYONE:
+        raise ConfigError(
+            f"token_file: everyone on this host may read or write {path}; chmod 600 it"
+        )
     if len(token) < TOKEN_BYTES_MIN:
         raise ConfigError(f"token_file: {path} holds less than {TOKEN_BYTES_MIN} bytes")
     return token

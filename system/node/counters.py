@@ -29,6 +29,9 @@ class Counters:
         sync_us_max: The slowest.
         refused_peers: Connections to the peer port that were turned away.
         internal_errors: Requests answered 500.
+        refused_overload: Requests answered 429 because too much waited here.
+        refused_full: Requests answered 507 because a disk was full.
+        refused_connections: Client connections turned away because there were too many.
     """
 
     requests: int = 0
@@ -50,6 +53,9 @@ class Counters:
     sync_us_max: int = 0
     refused_peers: int = 0
     internal_errors: int = 0
+    refused_overload: int = 0
+    refused_full: int = 0
+    refused_connections: int = 0
 
     def as_dict(self) -> dict[str, int]:
         """All counts by name."""

@@ -17,16 +17,18 @@ from ..http.routes import (
     ReadRequest,
     Write,
     empty_pop_answer,
-    error_answer,
     render,
 )
+from .admission import Admission, grows, overloaded_answer
 from .asker import Asker
 from .barrier import ReadBarrier
 from .clock import NodeClock
 from .counters import Counters
 from .leadership import Leadership
+from .overview import Overview, look
 from .parking import WAKES_PER_SUCCESS, ParkingLot, Verdict, lane_of
 from .proposals import Proposals, Waiter
+from .standing import Standing, storage_full_answer
 
 POP_MARGIN_S: Final = 0.05
 POP_TRIES_MAX: Final = 3
@@ -67,6 +69,8 @@ class LeaderDesk:
         barrier: ReadBarrier,
         clock: NodeClock,
         counters: Counters,
+        admission: Admission,
+        standing: Standing,
     ) -> None:
         self.lot = ParkingLot()
         self._machine = machine
@@ -75,6 +79,8 @@ class LeaderDesk:
         self._barrier = barrier
         self._clock = clock
         self._counters = counters
+        self._admission = admission
+        self._standing = standing
         self._firing: Waiter | None = None
         self._is_closing = False
 
@@ -85,9 +91,14 @@ class LeaderDesk:
 
     async def write(self, request: Write, size: int, deadline: float) -> Outcome:
         """Commit one command and answer with its reply."""
-        if self._proposals.is_overloaded:
-            text = "more writes wait than this node can hold"
-            return Served(error_answer(429, "overloaded", text, retry_after_s=1))
+        may_grow = grows(request.command)
+        full_node = self._standing.full_node if may_grow else None
+        if full_node is not None:
+            self._counters.refused_full += 1
+            return Served(storage_full_answer(full_node))
+        if not self._admission.has_room(*self._proposals.gathered, size, may_grow):
+            self._counters.refused_overload += 1
+            return Served(overloaded_answer())
         waiter = self._proposals.submit(request.command, size + _SMALL_COMMAND_BYTES)
         if not waiter.settled.is_set():
             with trio.move_on_at(deadline):
@@ -176,6 +187,10 @@ class LeaderDesk:
         self._counters.take_backs += 1
         self._proposals.submit(TakeBack(lease), _SMALL_COMMAND_BYTES)
         return True
+
+    def overview(self) -> Overview:
+        """This node's copy of the queues, whoever leads."""
+        return look(self._machine, self.stamp_us())
 
     def close(self) -> None:
         """Serve no pop any longer; those that wait are to be asked again at the next leader."""

@@ -93,7 +93,13 @@ class RaftDriver:
         self._is_stepping = False
         self._asked_sequence = 0
         self._durable_sequence = 0
+        self._disk_moved_us = 0
         self._alarm: trio.CancelScope | None = None
+
+    @property
+    def disk_wait_us(self) -> int:
+        """How long something has waited to become durable without any progress of the disk."""
+        return self._clock.now_us() - self._disk_moved_us if self.is_disk_busy else 0
 
     @property
     def is_disk_busy(self) -> bool:
@@ -123,6 +129,7 @@ class RaftDriver:
     def durable(self, sequence: int) -> None:
         """The disk has everything up to this persist."""
         self._durable_sequence = sequence
+        self._disk_moved_us = self._clock.now_us()
         self.step(Persisted(sequence))
         assert self._listener is not None, "driver used before connect"
         self._listener.persisted()
@@ -144,6 +151,8 @@ class RaftDriver:
             if isinstance(effect, Send):
                 self._send(effect.to, effect.message)
             elif isinstance(effect, Persist):
+                if not self.is_disk_busy:
+                    self._disk_moved_us = self._clock.now_us()
                 self._asked_sequence = effect.sequence
                 self._persist(effect)
             elif isinstance(effect, Apply):

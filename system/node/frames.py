@@ -156,7 +156,19 @@ class Undelivered(msgspec.Struct, frozen=True, array_like=True, tag="undelivered
     lease: str
 
 
-ForwardFrame = Forward | Withdraw | Undelivered
+class NodeReport(msgspec.Struct, frozen=True, array_like=True, tag="report"):
+    """How the dialer is, said once a second.
+
+    Attributes:
+        disk_full: Whether its disk is above the high-water mark.
+        broker_us: The broker's time, from a serving leader.
+    """
+
+    disk_full: bool
+    broker_us: int | None
+
+
+ForwardFrame = Forward | Withdraw | Undelivered | NodeReport
 ReplyFrame = Reply | TryAgain
 
 _encoder: Final = msgspec.msgpack.Encoder()

@@ -17,6 +17,7 @@ from .frames import (
     Forward,
     FrameBuffer,
     FrameError,
+    NodeReport,
     Reply,
     ReplyFrame,
     TryAgain,
@@ -27,6 +28,9 @@ from .frames import (
 from .handshake import CHALLENGE_BYTES, HANDSHAKE_TIMEOUT_S, HandshakeError, admit
 from .logbook import Logbook
 from .outbox import Outbox
+
+STRANGERS_MAX: Final = 64
+"""Connections that have not introduced themselves yet."""
 
 _READ_BYTES: Final = 256 * 1024
 _UNWRITTEN_BYTES_MAX: Final = 128 * 1024 * 1024
@@ -41,6 +45,14 @@ class ForwardedRequests(Protocol):
 
     def take_back(self, lease: str) -> None:
         """Undo a claim that nobody received."""
+        ...
+
+    def heard(self, peer: str, connection: object, report: NodeReport) -> None:
+        """A peer says how it is."""
+        ...
+
+    def lost(self, peer: str, connection: object) -> None:
+        """A peer's connection has ended, and what it said there is of no account any longer."""
         ...
 
 
@@ -64,21 +76,33 @@ class PeerGate:
         self._requests = requests
         self._logbook = logbook
         self._counters = counters
+        self._strangers = 0
 
     async def serve(self, stream: trio.abc.Stream) -> None:
         """Serve one connection until it ends; nothing that it sends can raise here."""
         async with stream:
             peer = "unknown"
+            if self._strangers >= STRANGERS_MAX:
+                self._refuse(peer, f"{STRANGERS_MAX} connections have not introduced themselves")
+                return
+            self._strangers += 1
             try:
-                with trio.fail_after(HANDSHAKE_TIMEOUT_S):
-                    peer, channel, buffer = await admit(
-                        stream, self._token, self._node, self._peers, os.urandom(CHALLENGE_BYTES)
-                    )
+                try:
+                    with trio.fail_after(HANDSHAKE_TIMEOUT_S):
+                        peer, channel, buffer = await admit(
+                            stream,
+                            self._token,
+                            self._node,
+                            self._peers,
+                            os.urandom(CHALLENGE_BYTES),
+                        )
+                finally:
+                    self._strangers -= 1
                 buffer.frame_bytes_max = FRAME_BYTES_MAX
                 if channel == "raft":
                     await self._serve_raft(peer, stream, buffer)
                 else:
-                    await self._serve_forward(stream, buffer)
+                    await self._serve_forward(peer, stream, buffer)
             except trio.BrokenResourceError:
                 return
             except (FrameError, HandshakeError) as error:
@@ -104,8 +128,8 @@ class PeerGate:
                 return
             buffer.feed(data)
 
-    async def _serve_forward(self, stream: trio.abc.Stream, buffer: FrameBuffer) -> None:
-        connection = _ForwardConnection(self._requests, stream)
+    async def _serve_forward(self, peer: str, stream: trio.abc.Stream, buffer: FrameBuffer) -> None:
+        connection = _ForwardConnection(peer, self._requests, stream)
         trouble: FrameError | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(connection.write)
@@ -126,7 +150,8 @@ class PeerGate:
 class _ForwardConnection:
     """Requests of one peer: read in order, answered as they become ready."""
 
-    def __init__(self, requests: ForwardedRequests, stream: trio.abc.Stream) -> None:
+    def __init__(self, peer: str, requests: ForwardedRequests, stream: trio.abc.Stream) -> None:
+        self._peer = peer
         self._requests = requests
         self._stream = stream
         self._outbox = Outbox()
@@ -151,6 +176,8 @@ class _ForwardConnection:
                     known = self._askers.get(message.correlation)
                     if known is not None:
                         known.withdraw(message.client_gone)
+                elif isinstance(message, NodeReport):
+                    self._requests.heard(self._peer, self, message)
                 else:
                     self._requests.take_back(message.lease)
             if self._outbox.bytes_queued > _UNWRITTEN_BYTES_MAX:
@@ -172,6 +199,7 @@ class _ForwardConnection:
     def lost(self) -> None:
         """Withdraw whatever is still asked for, and take back what was not written."""
         self._is_lost = True
+        self._requests.lost(self._peer, self)
         self._writing.cancel()
         for asker in self._askers.values():
             asker.withdraw(client_gone=True)

@@ -17,6 +17,7 @@ from .frames import (
     Forward,
     FrameBuffer,
     FrameError,
+    NodeReport,
     ReplyFrame,
     TryAgain,
     Undelivered,
@@ -248,6 +249,11 @@ class ForwardLink(Link):
         """Say that a claim never reached its client."""
         if self.connected:
             self._outbox.put(encode(Undelivered(lease)))
+
+    def report(self, report: NodeReport) -> None:
+        """Say how this node is."""
+        if self.connected:
+            self._outbox.put(encode(report))
 
     def abandon(self) -> None:
         """Settle everything that waits here: the peer leads no longer, as far as is known."""

@@ -13,6 +13,7 @@ from ..broker.machine import Machine
 from ..broker.planner import Planner
 from ..broker.replies import Reply
 from ..bugs import Bugs
+from ..http.framing import HttpLimits
 from ..http.server import HttpServer
 from ..raft.core import RaftCore
 from ..raft.events import (
@@ -28,6 +29,7 @@ from ..raft.events import (
 )
 from ..raft.messages import AppendEntries, Entry, Message
 from .about import About
+from .admission import Admission
 from .applier import Applier
 from .barrier import ReadBarrier
 from .clock import NodeClock
@@ -37,11 +39,14 @@ from .desk import LeaderDesk
 from .driver import RaftDriver
 from .fetches import Fetches
 from .gate import PeerGate
+from .gauge import DiskGauge, MeasureSpace
 from .leadership import Leadership
+from .limits import DEFAULT_LIMITS, NodeLimits
 from .links import Dial, ForwardLink, RaftLink, dial_tcp
 from .logbook import Logbook
 from .proposals import Proposals
 from .service import Service
+from .standing import REPORT_EVERY_S, Standing
 
 _FIRING_PAUSE_S = 0.02
 
@@ -57,6 +62,7 @@ class NodeSettings:
         request_deadline_ms: How long a request is held that names no deadline.
         version: Told by `/health`.
         bugs: Planted defects.
+        limits: What it may hold.
     """
 
     node: str
@@ -65,6 +71,7 @@ class NodeSettings:
     request_deadline_ms: int
     version: str
     bugs: Bugs
+    limits: NodeLimits = DEFAULT_LIMITS
 
 
 class Node:
@@ -78,6 +85,7 @@ class Node:
         logbook: Hears what happens.
         counters: Counts it.
         dial: Opens connections to peers.
+        measure: Reads the space on the disk; None when it is never full.
 
     Attributes:
         server: Serves client connections.
@@ -99,6 +107,7 @@ class Node:
         logbook: Logbook,
         counters: Counters,
         dial: Dial = dial_tcp,
+        measure: MeasureSpace | None = None,
     ) -> None:
         node, token = settings.node, settings.token
         self.machine = Machine(settings.bugs)
@@ -110,6 +119,7 @@ class Node:
         self.logbook = logbook
         self._counters = counters
         self._floor: tuple[int, int] | None = None
+        self._replayed_index = core.last_index
         self._due_alarm: trio.CancelScope | None = None
         self._raft_links = {
             peer: RaftLink(node, peer, address, token, logbook, counters, dial)
@@ -132,13 +142,27 @@ class Node:
             settings.bugs,
         )
         self._barrier = ReadBarrier(step, lambda: self.applier.applied_index)
+        self.admission = Admission(settings.limits, counters)
+        self.standing = Standing(
+            node,
+            DiskGauge(measure, settings.limits),
+            clock,
+            self.leadership,
+            self._forward_links,
+            logbook,
+        )
         self.desk = LeaderDesk(
-            self.machine, self.leadership, self.proposals, self._barrier, clock, counters
+            self.machine,
+            self.leadership,
+            self.proposals,
+            self._barrier,
+            clock,
+            counters,
+            self.admission,
+            self.standing,
         )
         self._fetches = Fetches(self.machine, self.desk.stamp_us)
-        self._about = About(
-            node, settings.version, core, self.applier, self.leadership, clock, counters
-        )
+        self._about = About(node, settings.peers, self, settings.version, core, clock, counters)
         self.service = Service(
             node,
             self.desk,
@@ -149,8 +173,14 @@ class Node:
             logbook,
             counters,
             settings.request_deadline_ms,
+            self.admission,
+            self.standing,
         )
-        self.server = HttpServer(self.service.handle)
+        self.server = HttpServer(
+            self.service.handle,
+            HttpLimits(connections_max=settings.limits.connections_max),
+            self._turned_away,
+        )
         names = frozenset(settings.peers)
         self.gate = PeerGate(node, names, token, self.receive, self.service, logbook, counters)
 
@@ -160,6 +190,7 @@ class Node:
             nursery.start_soon(self.driver.run_timer)
             nursery.start_soon(self.applier.run)
             nursery.start_soon(self._run_due)
+            nursery.start_soon(self._run_standing)
             for link in [*self._raft_links.values(), *self._forward_links.values()]:
                 nursery.start_soon(link.run)
 
@@ -242,11 +273,20 @@ class Node:
         self.proposals.step_down()
         self.desk.lot.send_all_away()
 
+    def _turned_away(self) -> None:
+        self._counters.refused_connections += 1
+
+    async def _run_standing(self) -> None:
+        while True:
+            self.standing.look()
+            await trio.sleep(REPORT_EVERY_S)
+
     def _send(self, to: str, message: Message) -> None:
         self._raft_links[to].send(message)
 
     def _applied(self, entry: Entry, replies: list[Reply]) -> None:
         self._counters.applied += 1
+        self._clock.observe(self.machine.now_us, is_live=entry.index > self._replayed_index)
         self.proposals.applied(entry, replies)
         leadership = self.leadership
         if (
@@ -255,6 +295,7 @@ class Node:
             and entry.term == leadership.term
         ):
             self.machine.become_leader()
+            self._clock.lead()
             self.proposals.lead(Planner(os.urandom, self.machine.now_us))
             leadership.is_serving = True
             self._fetches.open()

@@ -26,7 +26,6 @@ from .misanswer import misanswer
 ENTRIES_IN_FLIGHT_MAX: Final = 4
 COMMANDS_PER_ENTRY_MAX: Final = 4096
 ENTRY_BYTES_MAX: Final = 4 * 1024 * 1024
-GATHERED_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
 class Waiter:
@@ -107,9 +106,9 @@ class Proposals:
         self._gathered_bytes = 0
 
     @property
-    def is_overloaded(self) -> bool:
-        """Whether more has gathered than one may keep in memory."""
-        return self._gathered_bytes > GATHERED_BYTES_MAX
+    def gathered(self) -> tuple[int, int]:
+        """Commands that wait to be proposed, also those nobody asks for any longer; their bytes."""
+        return len(self._gathered), self._gathered_bytes
 
     @property
     def in_flight(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import traceback
 from collections.abc import Mapping
@@ -22,14 +23,16 @@ from ..http.routes import (
     route,
 )
 from ..http.server import Delivery
+from .admission import Admission, grows, overloaded_answer
 from .asker import Asker, Client, LocalAsker
 from .counters import Counters
 from .desk import LeaderDesk, NotServed, Outcome, Served
 from .fetches import Fetches
-from .frames import Forward, Reply, ReplyFrame, TryAgain
+from .frames import Forward, NodeReport, Reply, ReplyFrame, TryAgain
 from .leadership import Leadership
 from .links import Ask, ForwardLink
 from .logbook import Logbook
+from .standing import Standing
 
 DEADLINE_MS_MAX: Final = 60_000
 REQUEST_ID_MAX: Final = 200
@@ -37,6 +40,8 @@ REQUEST_ID_MAX: Final = 200
 _RETRY_PAUSE_S: Final = 0.02
 _POP_ANSWER_GRACE_S: Final = 1.5
 _FORWARDED_HEADERS: Final = ("content-type",)
+_SAY_NOTHING_WAS_APPLIED: Final = (429, 507)
+"""Not true of a request that an earlier try has handed over: then these are not answers."""
 
 LeaderRequest = Write | PopRequest | ReadRequest
 
@@ -44,12 +49,8 @@ LeaderRequest = Write | PopRequest | ReadRequest
 class LocalAnswers(Protocol):
     """What a node says about itself."""
 
-    def health(self) -> Answer:
-        """`GET /health`."""
-        ...
-
-    def metrics(self) -> Answer:
-        """`GET /metrics`."""
+    def answer(self, name: str) -> Answer:
+        """The answer to `Local(name)`."""
         ...
 
 
@@ -70,6 +71,8 @@ class Service:
         logbook: Hears of internal errors.
         counters: Counts.
         deadline_ms: How long requests are held that name no deadline of their own.
+        admission: Bounds what waits here.
+        standing: Hears how the peers are.
     """
 
     def __init__(
@@ -83,6 +86,8 @@ class Service:
         logbook: Logbook,
         counters: Counters,
         deadline_ms: int,
+        admission: Admission,
+        standing: Standing,
     ) -> None:
         self._node = node
         self._desk = desk
@@ -93,6 +98,8 @@ class Service:
         self._logbook = logbook
         self._counters = counters
         self._deadline_ms = deadline_ms
+        self._admission = admission
+        self._standing = standing
         self._id_prefix = f"{node}-{os.urandom(8).hex()}-"
         self._last_id = 0
         self._waiting: set[Asker] = set()
@@ -112,8 +119,7 @@ class Service:
         if isinstance(routed, Answer):
             return Delivery(routed)
         if isinstance(routed, Local):
-            about = self._about
-            return Delivery(about.health() if routed.name == "health" else about.metrics())
+            return Delivery(self._about.answer(routed.name))
         if isinstance(routed, PopRequest) and routed.wait_ms:
             deadline_ms = routed.wait_ms
         asker = LocalAsker(client, impatient=self._is_stopping)
@@ -121,7 +127,10 @@ class Service:
         try:
             if isinstance(routed, FetchRequest):
                 return Delivery(await self._fetches.answer(routed, asker, deadline_ms / 1000))
-            served = await self._answer(request, request_id, routed, asker, deadline_ms)
+            with self._place(routed, len(request.body)) as has_place:
+                if not has_place:
+                    return Delivery(overloaded_answer())
+                served = await self._answer(request, request_id, routed, asker, deadline_ms)
         finally:
             self._waiting.discard(asker)
         if served.lease is None:
@@ -141,11 +150,13 @@ class Service:
         elif isinstance(routed, (Local, FetchRequest)):
             outcome = Served(error_answer(400, "bad_request", "never forwarded"))
         else:
-            while self._leads() and not self._leadership.is_serving:
-                await self._leadership.wait_change(deadline)
-                if trio.current_time() >= deadline:
-                    break
-            outcome = await self._serve(routed, asker, len(forward.body), deadline)
+            with self._place(routed, len(forward.body)) as has_place:
+                if has_place:
+                    outcome = await self._serve_forwarded(
+                        routed, asker, len(forward.body), deadline
+                    )
+                else:
+                    outcome = Served(overloaded_answer())
         if isinstance(outcome, NotServed):
             return TryAgain(forward.correlation, outcome.handed_over)
         answer = outcome.answer
@@ -157,6 +168,14 @@ class Service:
             answer.body,
             outcome.lease,
         )
+
+    def heard(self, peer: str, connection: object, report: NodeReport) -> None:
+        """See `gate.ForwardedRequests`."""
+        self._standing.heard(peer, connection, report)
+
+    def lost(self, peer: str, connection: object) -> None:
+        """See `gate.ForwardedRequests`."""
+        self._standing.lost(peer, connection)
 
     def take_back(self, lease: str) -> None:
         """Undo a claim that nobody received, here or at the leader."""
@@ -194,9 +213,10 @@ class Service:
                 outcome = await self._serve(routed, asker, len(request.body), deadline)
             else:
                 outcome = await self._forward(request, request_id, routed, asker, deadline)
-            if isinstance(outcome, Served):
+            if isinstance(outcome, NotServed):
+                handed_over = handed_over or outcome.handed_over
+            elif not handed_over or outcome.answer.status not in _SAY_NOTHING_WAS_APPLIED:
                 return outcome
-            handed_over = handed_over or outcome.handed_over
             if asker.impatient and isinstance(routed, PopRequest):
                 return Served(empty_pop_answer())
             if trio.current_time() >= deadline:
@@ -206,6 +226,22 @@ class Service:
             if self._leadership.leader is not None:
                 pause_ends = min(deadline, trio.current_time() + _RETRY_PAUSE_S)
             await self._leadership.wait_change(pause_ends)
+
+    def _place(self, routed: LeaderRequest, size: int) -> contextlib.AbstractContextManager[bool]:
+        """Room to wait in; pops have theirs by their connection."""
+        if isinstance(routed, PopRequest):
+            return contextlib.nullcontext(True)
+        may_grow = isinstance(routed, Write) and grows(routed.command)
+        return self._admission.place(size, may_grow)
+
+    async def _serve_forwarded(
+        self, routed: LeaderRequest, asker: Asker, size: int, deadline: float
+    ) -> Outcome:
+        while self._leads() and not self._leadership.is_serving:
+            await self._leadership.wait_change(deadline)
+            if trio.current_time() >= deadline:
+                break
+        return await self._serve(routed, asker, size, deadline)
 
     async def _serve(
         self, routed: LeaderRequest, asker: Asker, size: int, deadline: float

@@ -209,7 +209,7 @@ def test_fetch_takes_at_most_1024_entries(wire: Wire) -> None:
         ("POST", "/api/v1/pop/queue/q"),
         ("DELETE", "/api/v1/timers/q"),
         ("GET", "/api/v1/pop/queue/q/partition"),
-        ("GET", "/"),
+        ("POST", "/"),
         ("GET", "/api/v2/dlq"),
     ],
 )

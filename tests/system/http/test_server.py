@@ -265,3 +265,36 @@ def test_a_client_that_does_not_read_is_given_up() -> None:
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
     assert lost == ["/big"]
+
+
+def test_a_connection_too_many_is_told_so_and_closed() -> None:
+    turned_away: list[None] = []
+
+    async def main() -> None:
+        limits = HttpLimits(connections_max=2)
+        server = HttpServer(echo, limits, lambda: turned_away.append(None))
+        async with trio.open_nursery() as nursery:
+            kept = []
+            for _ in range(2):
+                client, side = trio.testing.memory_stream_pair()
+                nursery.start_soon(server.serve, side)
+                kept.append(client)
+            await trio.testing.wait_all_tasks_blocked()
+            extra, side = trio.testing.memory_stream_pair()
+            nursery.start_soon(server.serve, side)
+            await extra.send_all(get("/late"))
+            await extra.send_eof()
+            answer = await read_all(extra)
+            assert answer.startswith(b"HTTP/1.1 429 ")
+            assert b"Retry-After: 1\r\n" in answer
+            assert b"connection: close" in answer
+            await kept[0].send_all(get("/a", "Connection: close"))
+            assert (await read_all(kept[0])).endswith(b"/a 0")
+            again, side = trio.testing.memory_stream_pair()
+            nursery.start_soon(server.serve, side)
+            await again.send_all(get("/b", "Connection: close"))
+            assert (await read_all(again)).endswith(b"/b 0")
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert len(turned_away) == 1

@@ -51,6 +51,7 @@ class Cluster:
         for holder in holders:
             holder.close()
         (folder / "token").write_text("t" * 32)
+        (folder / "token").chmod(0o600)
         self.endpoints = {name: ("127.0.0.1", ports[n]) for n, name in enumerate(NODES)}
         peers = {name: ("127.0.0.1", ports[3 + n]) for n, name in enumerate(NODES)}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}

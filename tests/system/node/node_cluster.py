@@ -28,6 +28,12 @@ def wait_until(what: str, condition: Callable[[], bool], within_s: float) -> flo
     return time.monotonic() - began
 
 
+def write_token(path: Path, token: str) -> None:
+    """Write a secret that only its owner can read."""
+    path.touch(0o600)
+    path.write_text(token)
+
+
 def free_ports(count: int) -> list[int]:
     """Ports that nobody listened on a moment ago."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
@@ -173,7 +179,7 @@ class Cluster:
     def __init__(self, folder: Path, size: int, **settings: object) -> None:
         ports = free_ports(2 * size)
         names = [f"n{number}" for number in range(1, size + 1)]
-        (folder / "token").write_text(TOKEN)
+        write_token(folder / "token", TOKEN)
         peers = {name: ["127.0.0.1", ports[size + at]] for at, name in enumerate(names)}
         self.nodes = {
             name: NodeProcess(

@@ -223,6 +223,7 @@ def test_a_node_with_another_token_is_turned_away(
     cluster = make_cluster(3)
     stranger = cluster.nodes["n3"]
     (tmp_path / "other-token").write_text("another token of some length")
+    (tmp_path / "other-token").chmod(0o600)
     stranger.config["token_file"] = str(tmp_path / "other-token")
     for node in cluster.nodes.values():
         node.start()

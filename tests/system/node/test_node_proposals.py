@@ -15,7 +15,6 @@ from atleastonce.system.node.counters import Counters
 from atleastonce.system.node.proposals import (
     COMMANDS_PER_ENTRY_MAX,
     ENTRIES_IN_FLIGHT_MAX,
-    GATHERED_BYTES_MAX,
     Proposals,
     Waiter,
 )
@@ -129,19 +128,16 @@ def test_an_entry_holds_a_limited_number_of_commands_and_bytes() -> None:
     in_trio(check)
 
 
-def test_too_much_gathered_is_an_overload_until_it_is_proposed() -> None:
+def test_what_has_gathered_is_counted_until_it_is_proposed() -> None:
     def check() -> None:
         leader = Leader()
-        overloaded: list[bool] = []
         leader.proposals.is_held = True
-        leader.proposals.submit(Extend("", "lease", 1), GATHERED_BYTES_MAX)
-        overloaded.append(leader.proposals.is_overloaded)
+        leader.proposals.submit(Extend("", "lease", 1), 1000)
         leader.submit()
-        overloaded.append(leader.proposals.is_overloaded)
+        assert leader.proposals.gathered == (2, 1010)
         leader.proposals.is_held = False
         leader.proposals.flush()
-        overloaded.append(leader.proposals.is_overloaded)
-        assert overloaded == [False, True, False]
+        assert leader.proposals.gathered == (0, 0)
 
     in_trio(check)
 

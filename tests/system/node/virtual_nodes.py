@@ -16,8 +16,11 @@ from atleastonce.system.bugs import NO_BUGS, Bugs
 from atleastonce.system.http.framing import Request
 from atleastonce.system.http.server import Delivery
 from atleastonce.system.node.clock import NodeClock
+from atleastonce.system.node.clockfile import ClockMark
 from atleastonce.system.node.config import Address
 from atleastonce.system.node.counters import Counters
+from atleastonce.system.node.gauge import Space
+from atleastonce.system.node.limits import DEFAULT_LIMITS, NodeLimits
 from atleastonce.system.node.logbook import Logbook
 from atleastonce.system.node.node import Node, NodeSettings
 from atleastonce.system.raft.core import RaftCore, RaftLog
@@ -35,6 +38,7 @@ class VirtualDisk:
     def __init__(self) -> None:
         self.hard_state = HardState(0, None)
         self.entries: list[Entry] = []
+        self.mark: ClockMark | None = None
 
     def write(self, persist: Persist) -> None:
         if persist.hard_state is not None:
@@ -64,6 +68,9 @@ class VirtualNode:
         self.is_up = False
         self.ended = trio.Event()
         self.counters = Counters()
+        self.sync_s = SYNC_S
+        self.space = Space(10, 90)
+        self.wall_ahead_us = 0
         self._cluster = cluster
         self._persists_in, self._persists_out = trio.open_memory_channel[Persist](10_000)
         self._scope = trio.CancelScope()
@@ -71,7 +78,7 @@ class VirtualNode:
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
         """Run until stopped."""
         cluster = self._cluster
-        clock = NodeClock(WALL_US)
+        clock = self._start_clock()
         peers = {name: (name, 1) for name in cluster.names if name != self.name}
         core = RaftCore(
             RaftConfig(node_id=self.name, voters=tuple(cluster.names)),
@@ -81,7 +88,9 @@ class VirtualNode:
             clock.now_us(),
             cluster.bugs,
         )
-        settings = NodeSettings(self.name, peers, TOKEN, 5000, "test", cluster.bugs)
+        settings = NodeSettings(
+            self.name, peers, TOKEN, 5000, "test", cluster.bugs, cluster.limits
+        )
         logbook = Logbook(lambda line: self.lines.append(json.loads(line)), self.name)
         self.counters = Counters()
         self._persists_in, self._persists_out = trio.open_memory_channel[Persist](10_000)
@@ -93,6 +102,7 @@ class VirtualNode:
             logbook,
             self.counters,
             self._dial,
+            lambda: self.space,
         )
         self.ended = trio.Event()
         self._scope = trio.CancelScope()
@@ -106,10 +116,31 @@ class VirtualNode:
         self.is_up = False
         self.ended.set()
 
+    def wall_us(self) -> int:
+        """This node's time of day."""
+        return WALL_US + int(trio.current_time() * 1_000_000) + self.wall_ahead_us
+
+    def _start_clock(self) -> NodeClock:
+        mark = self.disk.mark
+        if mark is None:
+            return NodeClock(self.wall_us(), self.wall_us, is_guess=True)
+        boottime_us = int(trio.current_time() * 1_000_000)
+        return NodeClock(mark.resumed_us("boot", boottime_us, self.wall_us()), self.wall_us)
+
+    def note_clock(self) -> None:
+        """Save the broker's time, as a node does every few seconds."""
+        boottime_us = int(trio.current_time() * 1_000_000)
+        self.disk.mark = ClockMark(
+            boot="boot",
+            boottime_us=boottime_us,
+            wall_us=self.wall_us(),
+            broker_us=self.node.desk.stamp_us(),
+        )
+
     async def _sync(self) -> None:
         while True:
             batch = [await self._persists_out.receive()]
-            await trio.sleep(SYNC_S)
+            await trio.sleep(self.sync_s)
             with self._persists_out.clone() as more:
                 while more.statistics().current_buffer_used:
                     batch.append(more.receive_nowait())
@@ -165,13 +196,46 @@ def read(delivery: Delivery) -> tuple[int, Any]:
     return answer.status, json.loads(answer.body) if answer.body else None
 
 
+class Ear(trio.abc.Stream):
+    """A stream whose owner hears nothing while it is deaf; bytes on their way are lost."""
+
+    def __init__(self, stream: trio.abc.Stream, owner: str, deaf: set[str]) -> None:
+        self._stream = stream
+        self._owner = owner
+        self._deaf = deaf
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        while True:
+            data = await self._stream.receive_some(max_bytes)
+            if not data or self._owner not in self._deaf:
+                return data
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
 class VirtualCluster:
     """Nodes that reach each other unless cut apart."""
 
-    def __init__(self, size: int, nursery: trio.Nursery, bugs: Bugs = NO_BUGS, seed: int = 1):
+    def __init__(
+        self,
+        size: int,
+        nursery: trio.Nursery,
+        bugs: Bugs = NO_BUGS,
+        seed: int = 1,
+        limits: NodeLimits = DEFAULT_LIMITS,
+    ) -> None:
         self.names = [f"n{number}" for number in range(1, size + 1)]
         self.bugs = bugs
         self.seed = seed
+        self.limits = limits
+        self.deaf: set[str] = set()
         self._nursery = nursery
         self._cut: set[frozenset[str]] = set()
         self._streams: list[tuple[frozenset[str], trio.StapledStream[Any, Any]]] = []
@@ -189,8 +253,8 @@ class VirtualCluster:
             raise OSError(f"{target} is not reachable")
         left, right = trio.testing.memory_stream_pair()
         self._streams += [(pair, left), (pair, right)]
-        self.nodes[target].accept(right)
-        return left
+        self.nodes[target].accept(Ear(right, target, self.deaf))
+        return Ear(left, source, self.deaf)
 
     def cut_off(self, name: str) -> None:
         """Cut one node's connections to all others; bytes on their way are lost."""
@@ -243,12 +307,19 @@ def run_virtual(
     size: int = 3,
     bugs: Bugs = NO_BUGS,
     seed: int = 1,
+    limits: NodeLimits = DEFAULT_LIMITS,
+    walls_ahead_s: tuple[float, ...] = (),
 ) -> None:
-    """Start a cluster on virtual time, run a scenario with it, and end it."""
+    """Start a cluster on virtual time, run a scenario with it, and end it.
+
+    `walls_ahead_s` is by how much each node's time of day is wrong.
+    """
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            cluster = VirtualCluster(size, nursery, bugs, seed)
+            cluster = VirtualCluster(size, nursery, bugs, seed, limits)
+            for node, ahead_s in zip(cluster.nodes.values(), walls_ahead_s, strict=False):
+                node.wall_ahead_us = int(ahead_s * 1_000_000)
             await cluster.start()
             await scenario(cluster)
             nursery.cancel_scope.cancel()

@@ -43,6 +43,7 @@ def node_port(tmp_path: Path) -> Iterator[int]:
     """The client port of a cluster of one real node."""
     port, peer = free_port(), free_port()
     (tmp_path / "token").write_text("a secret of this test alone")
+    (tmp_path / "token").chmod(0o600)
     config = {
         "node": "n1",
         "data_dir": str(tmp_path / "n1"),

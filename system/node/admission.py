@@ -1,0 +1,78 @@
+"""Who may wait in this node: a bound on requests and bytes, so that latency stays bounded too.
+
+A request that finds no room is answered 429 at once, and nothing of it is applied. Pushes find
+no room first: what settles messages makes room for everybody, and so may wait for longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from ..broker.commands import (
+    Command,
+    Push,
+    ScheduleTimer,
+    Timers,
+    Transaction,
+    TransactionPush,
+)
+from ..http.answer import Answer, error_answer
+from .counters import Counters
+from .limits import NodeLimits
+
+RESERVE_FACTOR: Final = 2
+"""How much more than pushes the requests that make room may fill."""
+
+
+def grows(command: Command) -> bool:
+    """Whether a command stores payloads, rather than making room or changing little."""
+    if isinstance(command, Transaction):
+        operations = (*command.operations, *command.timers)
+        return any(isinstance(each, TransactionPush | ScheduleTimer) for each in operations)
+    if isinstance(command, Timers):
+        return any(isinstance(each, ScheduleTimer) for each in command.operations)
+    return isinstance(command, Push)
+
+
+def overloaded_answer() -> Answer:
+    """429: nothing was applied, and a little later there is room again."""
+    text = "more requests wait in this node than it may hold"
+    return error_answer(429, "overloaded", text, retry_after_s=1)
+
+
+class Admission:
+    """Counts the requests that wait here.
+
+    Attributes:
+        requests: How many.
+        bytes: Their bodies.
+    """
+
+    def __init__(self, limits: NodeLimits, counters: Counters) -> None:
+        self.requests = 0
+        self.bytes = 0
+        self._limits = limits
+        self._counters = counters
+
+    def has_room(self, requests: int, held_bytes: int, size: int, may_grow: bool) -> bool:
+        """Whether one more may wait beside so many requests and bytes."""
+        factor = 1 if may_grow else RESERVE_FACTOR
+        fits = not held_bytes or held_bytes + size <= factor * self._limits.waiting_bytes_max
+        return fits and requests < factor * self._limits.waiting_requests_max
+
+    @contextmanager
+    def place(self, size: int, may_grow: bool) -> Iterator[bool]:
+        """Hold a place for as long as the block runs; gives False when there is none."""
+        if not self.has_room(self.requests, self.bytes, size, may_grow):
+            self._counters.refused_overload += 1
+            yield False
+            return
+        self.requests += 1
+        self.bytes += size
+        try:
+            yield True
+        finally:
+            self.requests -= 1
+            self.bytes -= size

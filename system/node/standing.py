@@ -1,0 +1,81 @@
+"""What the nodes of a cluster tell each other once a second: full disks, and the leader's time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..http.answer import Answer, error_answer
+from .clock import NodeClock
+from .frames import NodeReport
+from .gauge import DiskGauge
+from .leadership import Leadership
+from .links import ForwardLink
+from .logbook import Logbook
+
+REPORT_EVERY_S = 1.0
+
+
+def storage_full_answer(node: str) -> Answer:
+    """507: nothing was applied; acks and deletes still are."""
+    text = f"the disk of {node} is above its high-water mark; pushes are taken again once it is not"
+    return error_answer(507, "storage_full", text, retry_after_s=1)
+
+
+class Standing:
+    """This node's disk, and what its peers said last about theirs.
+
+    A peer that is not connected says nothing: a dead node must not stop the others' pushes.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        gauge: DiskGauge,
+        clock: NodeClock,
+        leadership: Leadership,
+        links: Mapping[str, ForwardLink],
+        logbook: Logbook,
+    ) -> None:
+        self.gauge = gauge
+        self._node = node
+        self._clock = clock
+        self._leadership = leadership
+        self._links = links
+        self._logbook = logbook
+        self._reports: dict[str, tuple[object, NodeReport]] = {}
+
+    @property
+    def full_node(self) -> str | None:
+        """A node whose disk is full, this one before others."""
+        if self.gauge.is_full:
+            return self._node
+        return next((peer for peer, (_, last) in self._reports.items() if last.disk_full), None)
+
+    def heard(self, peer: str, connection: object, report: NodeReport) -> None:
+        """A peer has reported over one of its connections."""
+        self._reports[peer] = (connection, report)
+        if report.broker_us is not None and peer == self._leadership.leader:
+            self._clock.follow(report.broker_us)
+
+    def lost(self, peer: str, connection: object) -> None:
+        """A peer's connection has ended; what came over a newer one stays."""
+        if peer in self._reports and self._reports[peer][0] is connection:
+            del self._reports[peer]
+
+    def look(self) -> None:
+        """Measure this node's disk, and tell all peers."""
+        if self.gauge.look():
+            space = self.gauge.space
+            assert space is not None, "a change without a measurement"
+            self._logbook.warning(
+                "disk-full" if self.gauge.is_full else "disk-free",
+                used_percent=round(space.used_percent, 1),
+                free_bytes=space.free_bytes,
+            )
+        broker_us = None
+        if self._leadership.is_serving:
+            self._clock.slew()
+            broker_us = self._clock.broker_us()
+        report = NodeReport(self.gauge.is_full, broker_us)
+        for link in self._links.values():
+            link.report(report)
