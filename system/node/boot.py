@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import signal
 import socket
@@ -17,6 +18,7 @@ from ..bugs import parse_bugs
 from ..raft.core import RaftCore, RaftLog
 from ..raft.events import RaftConfig
 from ..storage.disk import LossyDisk, RealDisk
+from ..storage.errors import DiskFailedError
 from ..storage.wal import Recovered, Wal
 from .clockfile import CLOCK_FILE, ClockFile
 from .config import Address, ConfigError, NodeConfig
@@ -30,6 +32,7 @@ from .writer import StorageWriter
 LOG_DIRECTORY: Final = "log"
 
 _BACKLOG: Final = 1024
+_DISK_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS})
 _SWITCH_INTERVAL_S: Final = 0.0005
 
 
@@ -86,6 +89,8 @@ def open_log(config: NodeConfig) -> tuple[Wal, Recovered]:
     try:
         disk = RealDisk(root) if config.disk == "real" else LossyDisk(root)
     except OSError as error:
+        if error.errno in _DISK_TROUBLE:
+            raise DiskFailedError("make", str(root), error.strerror or str(error)) from None
         raise ConfigError(f"data_dir: cannot make {root}: {error.strerror}") from None
     return Wal.open(disk, LOG_DIRECTORY, bugs=parse_bugs(config.bugs))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -40,6 +41,7 @@ class Log(Protocol):
 def exit_disk_failed(logbook: Logbook, error: DiskFailedError) -> NoReturn:
     """End the process at once: nothing that waits for the disk may be answered any more."""
     logbook.error("disk-failed", operation=error.operation, file=error.path, reason=error.cause)
+    print(f"node: {error}", file=sys.stderr, flush=True)  # noqa: T201
     os._exit(EXIT_DISK_FAILED)
 
 
