@@ -16,16 +16,13 @@ from ..storage.wal import DamagedLogError, DirectoryLockedError, DiskFailedError
 from .boot import LOG_DIRECTORY, bind_sockets, open_log, run_node
 from .config import ConfigError, load_config, read_token
 from .logbook import Logbook
+from .saying import say
 from .writer import EXIT_DISK_FAILED
 
 EXIT_OK: Final = 0
 EXIT_BROKEN: Final = 1
 EXIT_CONFIG: Final = 2
 EXIT_DAMAGED: Final = 70
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _open_logbook(path: str | None, node: str) -> Logbook:
@@ -82,16 +79,16 @@ def run_process(config_path: str) -> int:
                 run_node, config, token, sockets, log, recovered, logbook, version("atleastonce")
             )
         except (ConfigError, DirectoryLockedError) as error:
-            _say(f"node: {error}")
+            say(f"node: {error}")
             return EXIT_CONFIG
         except DamagedLogError as error:
             logbook.error("damaged-log", file=error.file, offset=error.offset, reason=error.reason)
             where = Path(config.data_dir) / error.file
-            _say(f"node: {where}: damaged at byte {error.offset}: {error.reason}")
-            _say(f"remedy: {error.remedy}")
+            say(f"node: {where}: damaged at byte {error.offset}: {error.reason}")
+            say(f"remedy: {error.remedy}")
             return EXIT_DAMAGED
         except DiskFailedError as error:
-            _say(f"node: {error} (log in {Path(config.data_dir) / LOG_DIRECTORY})")
+            say(f"node: {error} (log in {Path(config.data_dir) / LOG_DIRECTORY})")
             return EXIT_DISK_FAILED
         except BaseExceptionGroup as group:
             status = _config_trouble(group)
@@ -107,7 +104,7 @@ def _config_trouble(group: BaseExceptionGroup[BaseException]) -> int | None:
     matching, rest = group.split(ConfigError)
     if matching is None or rest is not None:
         return None
-    _say(f"node: {_innermost(matching)}")
+    say(f"node: {_innermost(matching)}")
     return EXIT_CONFIG
 
 

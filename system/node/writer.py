@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import queue
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from ..raft.messages import Entry, HardState
 from ..storage.errors import DiskFailedError
 from .counters import Counters
 from .logbook import Logbook
+from .saying import say
 
 SLOW_SYNC_MS: Final = 250
 EXIT_DISK_FAILED: Final = 71
@@ -41,7 +41,7 @@ class Log(Protocol):
 def exit_disk_failed(logbook: Logbook, error: DiskFailedError) -> NoReturn:
     """End the process at once: nothing that waits for the disk may be answered any more."""
     logbook.error("disk-failed", operation=error.operation, file=error.path, reason=error.cause)
-    print(f"node: {error}", file=sys.stderr, flush=True)  # noqa: T201
+    say(f"node: {error}")
     os._exit(EXIT_DISK_FAILED)
 
 

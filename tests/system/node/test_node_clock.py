@@ -119,7 +119,7 @@ def test_the_dedup_window_is_as_long_as_it_is_under_any_leader() -> None:
         await leader.push("q", "same")
         leader.stop()
         leader = await cluster.leader()
-        status, items = await leader.push("q", "same")
+        _, items = await leader.push("q", "same")
         assert items[0]["status"] == "duplicate"
 
     run_virtual(scenario, walls_ahead_s=(0, 600, 1200))

