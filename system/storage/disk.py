@@ -21,6 +21,16 @@ _BUFFERS_MAX: Final = 1024
 _COPY_BYTES_MAX: Final = 256 * 1024
 
 
+class Reader(Protocol):
+    """The part of a disk that reading a log needs."""
+
+    def read(self, path: str) -> bytes:
+        """A whole file."""
+
+    def where(self, path: str) -> str:
+        """The path as an operator knows it."""
+
+
 class Disk(Protocol):
     """Files below one root, with the operating system's durability and no more.
 

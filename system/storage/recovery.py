@@ -15,7 +15,7 @@ from typing import Final
 
 from ..raft.messages import Entry, HardState
 from . import format as layout
-from .disk import Disk
+from .disk import Reader
 from .errors import DamagedLogError
 
 _REMEDY: Final = (
@@ -74,7 +74,7 @@ class Tail:
 class Replay:
     """Reads segments in order; a subclass may weaken one rule, which tests do."""
 
-    disk: Disk
+    disk: Reader
     directory: str
     hard_state: HardState = field(default_factory=lambda: HardState(0, None))
     entries: list[Entry] = field(default_factory=list)

@@ -1,0 +1,76 @@
+"""Asking running nodes how they are, over their client ports."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+ANSWER_BYTES_MAX: Final = 1 << 20
+
+
+class BadUrlError(ValueError):
+    """Not the URL of a node; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one node says, or why it says nothing.
+
+    Attributes:
+        url: Where it was asked.
+        health: The body of `/health`, an empty one when there is none.
+        trouble: Why there is none.
+    """
+
+    url: str
+    health: dict[str, Any]
+    trouble: str = ""
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether it says so itself."""
+        return self.health.get("status") == "healthy"
+
+
+def ask_health(url: str, timeout_s: float, authority: Path | None) -> Told:
+    """Ask one node.
+
+    Args:
+        url: `http://host:port` or `https://host:port`.
+        timeout_s: How long to wait for it.
+        authority: Certificates to trust for `https`; None for the system's.
+
+    Raises:
+        BadUrlError: That is no such URL.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise BadUrlError(f"{url!r} is no URL: {error}") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise BadUrlError(f"{url!r} is no URL of a node; use http://HOST:PORT")
+    connection: http.client.HTTPConnection
+    if parts.scheme == "https":
+        try:
+            context = ssl.create_default_context(cafile=authority)
+        except OSError as error:
+            raise BadUrlError(f"cannot use the certificates in {authority}: {error}") from None
+        connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
+    else:
+        connection = http.client.HTTPConnection(host, port or 6632, timeout=timeout_s)
+    try:
+        connection.request("GET", "/health")
+        body = connection.getresponse().read(ANSWER_BYTES_MAX)
+        health = msgspec.json.decode(body, type=dict[str, Any])
+    except (OSError, http.client.HTTPException, msgspec.MsgspecError) as error:
+        return Told(url, {}, str(error) or type(error).__name__)
+    finally:
+        connection.close()
+    return Told(url, health)

@@ -1,0 +1,126 @@
+"""A node's data folder in words: what `verify-data` and `dump-log` print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..broker.commands import Batch, decode_batch
+from ..raft.messages import Entry, EntryKind, HardState
+from ..storage.errors import DamagedLogError
+from ..storage.inspection import LogFolder, SeenRecord
+from .boot import LOG_DIRECTORY
+
+Facts = dict[str, Any]
+
+_UNREADABLE_REMEDY = (
+    "run the version of the program that wrote it; if that one cannot read it either, replace the "
+    "node by one of another name"
+)
+
+
+class NoLogError(Exception):
+    """There is no log where one was named; the message says where."""
+
+
+def open_folder(data_dir: Path) -> LogFolder:
+    """Open the log of a data folder (or a log folder itself) for reading.
+
+    Raises:
+        NoLogError: There is none.
+        DirectoryLockedError: A running node has it.
+    """
+    folder = data_dir / LOG_DIRECTORY if (data_dir / LOG_DIRECTORY).is_dir() else data_dir
+    try:
+        opened = LogFolder(folder)
+        if opened.segments():
+            return opened
+        opened.close()
+    except OSError as error:
+        raise NoLogError(f"cannot read {folder}: {error.strerror}") from None
+    raise NoLogError(f"{folder} holds no log")
+
+
+def verify(folder: LogFolder) -> Facts:
+    """Read everything as a booting node would, and decode every command.
+
+    Raises:
+        DamagedLogError: With file, offset and remedy.
+    """
+    recovered = folder.replay()
+    assert recovered is not None, "an opened folder has segments"
+    records = 0
+    for seen in folder.records():
+        records += 1
+        content = seen.content()
+        if isinstance(content, Entry) and content.kind is EntryKind.COMMAND:
+            _batch(folder, seen, content)
+    entries = recovered.entries
+    return {
+        "segments": len(folder.segments()),
+        "records": records,
+        "firstIndex": recovered.start_index,
+        "lastIndex": recovered.start_index + len(entries) - 1,
+        "term": recovered.hard_state.term,
+        "votedFor": recovered.hard_state.voted_for,
+        "tornBytes": recovered.torn_bytes,
+    }
+
+
+def _batch(folder: LogFolder, seen: SeenRecord, entry: Entry) -> Batch:
+    try:
+        return decode_batch(entry.data)
+    except ValueError as error:
+        reason = f"the commands of entry {entry.index} cannot be read: {error}"
+        where = folder.where(seen.file)
+        raise DamagedLogError(where, seen.offset, reason, _UNREADABLE_REMEDY) from None
+
+
+def dump(folder: LogFolder, with_commands: bool) -> Iterator[Facts]:
+    """Every record as plain values, then raise if a booting node would refuse the log.
+
+    Args:
+        folder: The log.
+        with_commands: Whether commands are shown whole, payloads in base64, or by name alone.
+
+    Raises:
+        DamagedLogError: Behind the last intact record.
+    """
+    for seen in folder.records():
+        facts: Facts = {
+            "file": seen.file,
+            "offset": seen.offset,
+            "seq": seen.seq,
+            "synced": seen.record.synced,
+            "kind": seen.kind,
+        }
+        content = seen.content()
+        if isinstance(content, Entry):
+            facts |= {
+                "term": content.term,
+                "index": content.index,
+                "entry": content.kind.name.lower(),
+                "bytes": len(content.data),
+            }
+            if content.kind is EntryKind.COMMAND:
+                batch = _batch(folder, seen, content)
+                facts["nowUs"] = batch.now_us
+                facts["commands"] = [_command(each, with_commands) for each in batch.commands]
+        elif isinstance(content, HardState):
+            facts |= {"term": content.term, "votedFor": content.voted_for}
+        elif content is not None:
+            facts["fromIndex"] = content
+        yield facts
+    folder.replay()
+
+
+def _command(command: msgspec.Struct, whole: bool) -> object:
+    name = type(command).__name__
+    if not whole:
+        return name
+    return {"command": name} | {
+        field: msgspec.to_builtins(getattr(command, field)) for field in command.__struct_fields__
+    }

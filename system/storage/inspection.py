@@ -1,0 +1,111 @@
+"""Reading a node's log from outside, without changing a byte of it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..raft.messages import Entry, HardState
+from . import format as layout
+from .errors import DirectoryLockedError
+from .recovery import Recovered, Replay
+
+KINDS = {
+    layout.ENTRY: "entry",
+    layout.HARD_STATE: "hard-state",
+    layout.TRUNCATE: "truncate",
+    layout.MARK: "mark",
+}
+
+
+class LogFolder:
+    """A log's folder, opened for reading alone, and held against a node that would start.
+
+    Raises:
+        NotADirectoryError: There is no such folder.
+        DirectoryLockedError: A running node has it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise DirectoryLockedError(str(folder)) from None
+
+    def close(self) -> None:
+        """Let go."""
+        os.close(self._descriptor)
+
+    def segments(self) -> list[str]:
+        """Names of its segments, in order."""
+        return sorted(name for name in os.listdir(self._folder) if name.endswith(layout.SUFFIX))
+
+    def read(self, path: str) -> bytes:
+        """One file, named as in a log, with the folder in front."""
+        return (self._folder / Path(path).name).read_bytes()
+
+    def where(self, path: str) -> str:
+        """The path as an operator knows it."""
+        return str(self._folder / Path(path).name)
+
+    def replay(self) -> Recovered | None:
+        """What a node would find there; None in an empty folder.
+
+        Raises:
+            DamagedLogError: The log holds what no crash can explain.
+        """
+        names = self.segments()
+        return Replay(self, "log").run(names)[0] if names else None
+
+    def records(self) -> Iterator[SeenRecord]:
+        """All records in order, up to the first that is not intact."""
+        seq, chain = 1, 0
+        for name in self.segments():
+            data = self.read(name)
+            try:
+                header = layout.decode_segment_header(data)
+            except ValueError:
+                return
+            seq, chain, offset = header.first_seq, header.seed, layout.HEADER.size
+            while offset < len(data):
+                record = layout.decode_record(data, offset, seq, chain)
+                if isinstance(record, str):
+                    return
+                yield SeenRecord(name, offset, seq, record)
+                seq, chain, offset = seq + 1, record.crc, record.end
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRecord:
+    """One intact record and where it stands."""
+
+    file: str
+    offset: int
+    seq: int
+    record: layout.Record
+
+    @property
+    def kind(self) -> str:
+        """Its type in words."""
+        return KINDS.get(self.record.kind, f"unknown {self.record.kind}")
+
+    def content(self) -> Entry | HardState | int | None:
+        """The entry, the term and vote, the first index cut, or nothing.
+
+        Raises:
+            ValueError: The payload is not what its type says.
+        """
+        payload = self.record.payload
+        if self.record.kind == layout.ENTRY:
+            return layout.decode_entry(payload)
+        if self.record.kind == layout.HARD_STATE:
+            return layout.decode_hard_state(payload)
+        if self.record.kind == layout.TRUNCATE:
+            return layout.decode_truncate(payload)
+        return None
