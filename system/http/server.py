@@ -18,6 +18,7 @@ TURNED_AWAY_MAX: Final = 64
 """Connections that are being turned away with an answer; further ones are just closed."""
 
 _LINGER_S: Final = 2.0
+_LOOK_S: Final = 0.02
 _PIPELINED_BYTES_MAX: Final = 1024 * 1024
 _ERROR_CODES: Final = {408: "timeout", 431: "bad_request", 405: "method_not_allowed"}
 
@@ -250,16 +251,21 @@ class ClientConnection:
 
     async def _is_gone(self) -> bool:
         """Whether the client has hung up already, as far as can be known without waiting."""
-        if isinstance(self._stream, trio.SocketStream):
-            while not self._has_ended and self._stream.socket.is_readable():
-                if self._unparsed_bytes > _PIPELINED_BYTES_MAX:
-                    break
-                try:
-                    data = await self._stream.receive_some(READ_BYTES)
-                except trio.BrokenResourceError:
-                    data = b""
-                self._take(data)
-                self._unparsed_bytes += len(data)
+        transport = self._stream
+        if isinstance(transport, trio.SSLStream):
+            transport = transport.transport_stream
+        if isinstance(transport, trio.SocketStream):
+            # Part of a TLS record is readable, and brings nothing yet; that is not waited for.
+            with trio.move_on_after(_LOOK_S):
+                while not self._has_ended and transport.socket.is_readable():
+                    if self._unparsed_bytes > _PIPELINED_BYTES_MAX:
+                        break
+                    try:
+                        data = await self._stream.receive_some(READ_BYTES)
+                    except trio.BrokenResourceError:
+                        data = b""
+                    self._take(data)
+                    self._unparsed_bytes += len(data)
         return self._has_ended
 
     async def _refuse(self, error: FramingError) -> None:

@@ -20,13 +20,16 @@ from ..raft.events import RaftConfig
 from ..storage.disk import LossyDisk, RealDisk
 from ..storage.errors import DiskFailedError
 from ..storage.wal import Recovered, Wal
+from .address import Address
 from .clockfile import CLOCK_FILE, ClockFile
-from .config import Address, ConfigError, NodeConfig
+from .config import NodeConfig
+from .config_error import ConfigError
 from .counters import Counters
 from .gauge import folder_space
 from .logbook import Logbook
 from .node import Node, NodeSettings
 from .shutdown import stop_gracefully
+from .tls import Doors, Serve
 from .writer import StorageWriter
 
 LOG_DIRECTORY: Final = "log"
@@ -99,6 +102,7 @@ async def run_node(
     config: NodeConfig,
     token: bytes,
     sockets: Sockets,
+    doors: Doors,
     log: Wal,
     recovered: Recovered,
     logbook: Logbook,
@@ -148,7 +152,7 @@ async def run_node(
 
     writer = StorageWriter(log, report, logbook, counters)
     measure = folder_space(Path(config.data_dir), config.limits.data_bytes_max)
-    node = Node(settings, core, clock, writer.put, logbook, counters, measure=measure)
+    node = Node(settings, core, clock, writer.put, logbook, counters, doors.dial, measure=measure)
     writer.start()
     signals = {signal.SIGTERM} if config.die_with_parent else {signal.SIGTERM, signal.SIGINT}
     with trio.open_signal_receiver(*signals) as received:
@@ -157,9 +161,11 @@ async def run_node(
             client_listener = _listen("client", sockets.client)
             nursery.start_soon(node.run)
             nursery.start_soon(clock_file.keep, clock)
-            nursery.start_soon(trio.serve_listeners, node.gate.serve, [peer_listener])
+            serve_peer = doors.peer(node.gate.serve)
+            nursery.start_soon(trio.serve_listeners, serve_peer, [peer_listener])
             accepting = trio.CancelScope()
-            nursery.start_soon(_accept, node, client_listener, accepting, nursery)
+            serve_client = doors.client(node.server.serve)
+            nursery.start_soon(_accept, serve_client, client_listener, accepting, nursery)
             logbook.info("listening", client=config.client[1], peer=config.peers[config.node][1])
             async for _ in received:
                 break
@@ -171,11 +177,11 @@ async def run_node(
 
 
 async def _accept(
-    node: Node,
+    serve: Serve,
     listener: trio.SocketListener,
     accepting: trio.CancelScope,
     connections: trio.Nursery,
 ) -> None:
     with accepting:
-        await trio.serve_listeners(node.server.serve, [listener], handler_nursery=connections)
+        await trio.serve_listeners(serve, [listener], handler_nursery=connections)
     await listener.aclose()

@@ -11,16 +11,15 @@ from typing import Final, Literal
 import msgspec
 
 from ..bugs import UnknownBugError, parse_bugs
+from .address import Address
+from .config_error import ConfigError
 from .limits import DEFAULT_LIMITS, NodeLimits
+from .tls import TlsFiles
 
-Address = tuple[str, int]
+__all__ = ["Address", "ConfigError", "NodeConfig", "check_config", "load_config", "read_token"]
 
 TOKEN_BYTES_MIN: Final = 16
 _FOR_EVERYONE: Final = stat.S_IROTH | stat.S_IWOTH
-
-
-class ConfigError(ValueError):
-    """A configuration that no node may start with; the message names the value."""
 
 
 class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,6 +40,8 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         parent_pid: Who that process is; another parent means that it died already.
         request_deadline_ms: How long a request is held without `x-deadline-ms`.
         limits: What it may hold, and when its disk counts as full.
+        client_tls: Serve clients by TLS alone; with an authority, only those that it vouches for.
+        peer_tls: Speak TLS with the other nodes, which must all do so; needs an authority.
     """
 
     node: str
@@ -59,6 +60,8 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     parent_pid: int | None = None
     request_deadline_ms: int = 5000
     limits: NodeLimits = DEFAULT_LIMITS
+    client_tls: TlsFiles | None = None
+    peer_tls: TlsFiles | None = None
 
 
 def _check_address(name: str, address: Address) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 import trio
 
 from ..raft.messages import Message, encode_message
-from .config import Address
+from .address import Address
 from .counters import Counters
 from .frames import (
     FRAME_BYTES_MAX,
@@ -86,7 +86,7 @@ class Link:
                 with trio.fail_after(HANDSHAKE_TIMEOUT_S):
                     stream, buffer = await self._connect()
             except (OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
-                trouble = f"{type(error).__name__}: {error}"
+                trouble = f"{type(error).__name__}: {error.__cause__ or error}"
             except (FrameError, HandshakeError) as error:
                 trouble = str(error)
             else:

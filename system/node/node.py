@@ -29,11 +29,11 @@ from ..raft.events import (
 )
 from ..raft.messages import AppendEntries, Entry, Message
 from .about import About
+from .address import Address
 from .admission import Admission
 from .applier import Applier
 from .barrier import ReadBarrier
 from .clock import NodeClock
-from .config import Address
 from .counters import Counters
 from .desk import LeaderDesk
 from .driver import RaftDriver

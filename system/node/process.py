@@ -14,9 +14,11 @@ import trio
 
 from ..storage.wal import DamagedLogError, DirectoryLockedError, DiskFailedError
 from .boot import LOG_DIRECTORY, bind_sockets, open_log, run_node
-from .config import ConfigError, load_config, read_token
+from .config import load_config, read_token
+from .config_error import ConfigError
 from .logbook import Logbook
 from .saying import say
+from .tls import Doors
 from .writer import EXIT_DISK_FAILED
 
 EXIT_OK: Final = 0
@@ -63,6 +65,7 @@ def run_process(config_path: str) -> int:
         try:
             config = load_config(Path(config_path))
             token = read_token(Path(config.token_file))
+            doors = Doors(config.client_tls, config.peer_tls)
             logbook = _open_logbook(config.log_file, config.node)
             sockets = bind_sockets(config, stack)
             _end_on_thread_crash(logbook)
@@ -76,7 +79,15 @@ def run_process(config_path: str) -> int:
                 bugs=list(config.bugs),
             )
             trio.run(
-                run_node, config, token, sockets, log, recovered, logbook, version("atleastonce")
+                run_node,
+                config,
+                token,
+                sockets,
+                doors,
+                log,
+                recovered,
+                logbook,
+                version("atleastonce"),
             )
         except (ConfigError, DirectoryLockedError) as error:
             say(f"node: {error}")

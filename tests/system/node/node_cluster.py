@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -46,9 +47,15 @@ def free_ports(count: int) -> list[int]:
 class Client:
     """One keep-alive connection to one node; connects again after an error."""
 
-    def __init__(self, port: int, timeout_s: float = 20.0) -> None:
+    def __init__(
+        self, port: int, timeout_s: float = 20.0, context: ssl.SSLContext | None = None
+    ) -> None:
         self.port = port
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
+        if context is not None:
+            self._connection = http.client.HTTPSConnection(
+                "127.0.0.1", port, timeout=timeout_s, context=context
+            )
 
     def call(
         self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
@@ -127,6 +134,7 @@ class NodeProcess:
         self.log_path = folder / f"{self.name}.log"
         self._config_path = folder / f"{self.name}.json"
         self.process: subprocess.Popen[bytes] | None = None
+        self.context: ssl.SSLContext | None = None
 
     def start(self) -> None:
         """Start the process."""
@@ -139,7 +147,7 @@ class NodeProcess:
 
     def client(self, timeout_s: float = 20.0) -> Client:
         """A new connection to this node."""
-        return Client(self.port, timeout_s)
+        return Client(self.port, timeout_s, self.context)
 
     def kill(self) -> None:
         """End it without warning."""
