@@ -67,6 +67,8 @@ def decode(decoder: msgspec.json.Decoder[Body], body: bytes) -> Body:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
         raise bad_request(str(error)) from None
+    except RecursionError:
+        raise bad_request("the body is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise bad_request(f"the body is not valid JSON: {error}") from None
 

@@ -170,6 +170,8 @@ class _ForwardConnection:
             for content in buffer.frames():
                 message = decode_forward(content)
                 if isinstance(message, Forward):
+                    if message.correlation in self._askers:
+                        raise FrameError(f"request {message.correlation} is not answered yet")
                     asker = self._askers[message.correlation] = Asker()
                     nursery.start_soon(self._answer, message, asker)
                 elif isinstance(message, Withdraw):
