@@ -28,6 +28,8 @@ class HttpLimits:
         body_timeout_s: Without any progress of a body.
         idle_timeout_s: Between two requests of a connection.
         connections_max: Further ones are answered 429 and closed.
+        receiving_bytes_max: Of all unfinished bodies together; the one that grows beyond it is
+            answered 429 and its connection closed, unless it is alone.
     """
 
     header_bytes_max: int = 32 * 1024
@@ -36,6 +38,7 @@ class HttpLimits:
     body_timeout_s: float = 30.0
     idle_timeout_s: float = 75.0
     connections_max: int = 1024
+    receiving_bytes_max: int = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,11 @@ class RequestParser:
     def in_body(self) -> bool:
         """Whether headers have ended and the body has not."""
         return self._in_body
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """What has come of a body whose end has not."""
+        return self._body_bytes if self._in_body else 0
 
     def feed(self, data: bytes) -> None:
         """Parse the next bytes; whole requests wait for `next_request`.

@@ -20,7 +20,12 @@ TURNED_AWAY_MAX: Final = 64
 _LINGER_S: Final = 2.0
 _LOOK_S: Final = 0.02
 _PIPELINED_BYTES_MAX: Final = 1024 * 1024
-_ERROR_CODES: Final = {408: "timeout", 431: "bad_request", 405: "method_not_allowed"}
+_ERROR_CODES: Final = {
+    408: "timeout",
+    431: "bad_request",
+    405: "method_not_allowed",
+    429: "overloaded",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,7 @@ class HttpServer:
         self._limits = limits
         self._connections: set[ClientConnection] = set()
         self._emptied = trio.Event()
+        self._receiving_bytes = 0
         self._turned_away = 0
         self._on_turned_away = on_turned_away
 
@@ -78,6 +84,16 @@ class HttpServer:
             self._connections.discard(connection)
             if not self._connections:
                 self._emptied.set()
+
+    def receiving(self, change: int, held: int) -> None:
+        """A connection holds more, or less, of an unfinished body than before.
+
+        Raises:
+            FramingError: All of them together are too many bytes, and this is not the only one.
+        """
+        self._receiving_bytes += change
+        if change > 0 and held < self._receiving_bytes > self._limits.receiving_bytes_max:
+            raise FramingError(429, "more bytes of requests are on their way than this node holds")
 
     async def _turn_away(self, stream: trio.abc.Stream) -> None:
         """Say that there are too many connections, to so many at a time, and close."""
@@ -127,6 +143,7 @@ class ClientConnection:
         self._has_ended = False
         self._request_began = math.inf
         self._unparsed_bytes = 0
+        self._receiving_bytes = 0
 
     async def run(self) -> None:
         """Answer requests until either side has had enough."""
@@ -137,6 +154,8 @@ class ClientConnection:
                     await self._refuse(refusal)
             except trio.BrokenResourceError:
                 return
+            finally:
+                self._server.receiving(-self._receiving_bytes, 0)
 
     async def _serve(self) -> FramingError | None:
         try:
@@ -192,6 +211,7 @@ class ClientConnection:
             if self._is_idle and self._server.is_closing:
                 return None
             self._take(await self._stream.receive_some(READ_BYTES))
+            self._count_unfinished()
         self._is_idle = False
         self._scope.deadline = math.inf
         self._request_began = math.inf
@@ -202,6 +222,11 @@ class ClientConnection:
             self._has_ended = True
         else:
             self._parser.feed(bytes(data))
+
+    def _count_unfinished(self) -> None:
+        held = self._parser.unfinished_bytes
+        change, self._receiving_bytes = held - self._receiving_bytes, held
+        self._server.receiving(change, held)
 
     def _is_mid_request(self) -> bool:
         return self._parser.in_headers or self._parser.in_body
@@ -274,7 +299,8 @@ class ClientConnection:
             answer = too_large_answer()
         else:
             code = _ERROR_CODES.get(error.status, "bad_request")
-            answer = error_answer(error.status, code, str(error))
+            wait_s = 1 if error.status == 429 else None
+            answer = error_answer(error.status, code, str(error), wait_s)
         await send_last(self._stream, answer)
 
 

@@ -16,6 +16,8 @@ class NodeLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         waiting_requests_max: Requests that wait in the node for their outcome; one more push is
             answered 429. What gives room (acks, extends, deletes, reads) may fill twice as much.
         waiting_bytes_max: The same for their bodies, in bytes; a single one always has room.
+        receiving_bytes_max: Bodies that are still arriving, in bytes; the request that grows beyond
+            it is answered 429 and its connection closed.
         connections_max: Client connections; one more is answered 429 and closed.
         disk_high_percent: Used space from which on pushes are answered 507; 100 never.
         disk_low_percent: Used space from which down they are taken again.
@@ -27,6 +29,7 @@ class NodeLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     waiting_requests_max: int = 2048
     waiting_bytes_max: int = 64 << 20
+    receiving_bytes_max: int = 256 << 20
     connections_max: int = 1024
     disk_high_percent: float = 85.0
     disk_low_percent: float = 80.0
@@ -35,7 +38,12 @@ class NodeLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     def trouble(self) -> str | None:
         """What is wrong with the values, if anything is."""
-        for name in ("waiting_requests_max", "waiting_bytes_max", "connections_max"):
+        for name in (
+            "waiting_requests_max",
+            "waiting_bytes_max",
+            "receiving_bytes_max",
+            "connections_max",
+        ):
             if getattr(self, name) < 1:
                 return f"{name}: {getattr(self, name)} is less than 1"
         low, high = self.disk_low_percent, self.disk_high_percent

@@ -178,7 +178,10 @@ class Node:
         )
         self.server = HttpServer(
             self.service.handle,
-            HttpLimits(connections_max=settings.limits.connections_max),
+            HttpLimits(
+                connections_max=settings.limits.connections_max,
+                receiving_bytes_max=settings.limits.receiving_bytes_max,
+            ),
             self._turned_away,
         )
         names = frozenset(settings.peers)

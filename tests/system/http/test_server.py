@@ -298,3 +298,32 @@ def test_a_connection_too_many_is_told_so_and_closed() -> None:
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
     assert len(turned_away) == 1
+
+
+def test_bodies_on_their_way_are_bounded_together() -> None:
+    async def main() -> None:
+        server = HttpServer(echo, HttpLimits(receiving_bytes_max=1000))
+        head = b"POST /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2000\r\n\r\n"
+        async with trio.open_nursery() as nursery:
+            clients = []
+            for _ in range(2):
+                client, side = trio.testing.memory_stream_pair()
+                nursery.start_soon(server.serve, side)
+                clients.append(client)
+            first, second = clients
+            await first.send_all(head + bytes(900))
+            await trio.testing.wait_all_tasks_blocked()
+            await second.send_all(head + bytes(200))
+            await second.send_eof()
+            answer = await read_all(second)
+            assert answer.startswith(b"HTTP/1.1 429 ")
+            assert b"Retry-After: 1\r\n" in answer
+            # Alone, a body may be larger than that.
+            await first.send_all(bytes(1100))
+            assert (await read_all(first)).endswith(b"/x 2000")
+            again, side = trio.testing.memory_stream_pair()
+            nursery.start_soon(server.serve, side)
+            await again.send_all(head + bytes(2000))
+            assert (await read_all(again)).endswith(b"/x 2000")
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
