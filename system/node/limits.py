@@ -27,7 +27,7 @@ class NodeLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             of the file system. None for no budget.
     """
 
-    waiting_requests_max: int = 2048
+    waiting_requests_max: int = 1024
     waiting_bytes_max: int = 64 << 20
     receiving_bytes_max: int = 256 << 20
     connections_max: int = 1024

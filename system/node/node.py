@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import trio
 
@@ -67,7 +67,7 @@ class NodeSettings:
 
     node: str
     peers: dict[str, Address]
-    token: bytes
+    token: bytes = field(repr=False)
     request_deadline_ms: int
     version: str
     bugs: Bugs

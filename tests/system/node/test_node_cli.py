@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from atleastonce.system.broker.commands import Batch, Push, PushItem, encode_batch
+from atleastonce.system.node.dumping import dump, open_folder, verify
+from atleastonce.system.node.node import NodeSettings
 from atleastonce.system.raft.messages import Entry, EntryKind, HardState
 from atleastonce.system.storage.disk import RealDisk
+from atleastonce.system.storage.errors import DamagedLogError
 from atleastonce.system.storage.wal import Wal, WalLimits
 
 from .conftest import MakeCluster
@@ -220,3 +225,44 @@ def test_run_is_a_node_and_ends_as_one(make_cluster: MakeCluster) -> None:
                 break
         os.kill(process.pid, signal.SIGTERM)
         assert process.wait(20) == 0
+
+
+@settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
+)
+@given(st.integers(0, 2**32), st.integers(0, 2**32), st.sampled_from(["flip", "cut", "insert"]))
+def test_whatever_a_segment_holds_it_is_read_or_called_damaged(
+    tmp_path: Path, where: int, seed: int, act: str
+) -> None:
+    root = tmp_path / "fuzz"
+    if not root.exists():
+        write_log(root, [push_entry(index) for index in range(1, 12)])
+    segments = sorted((root / "log").iterdir())
+    path = segments[where % len(segments)]
+    original = path.read_bytes()
+    content, at = bytearray(original), seed % len(original)
+    if act == "flip":
+        content[at] ^= 1 + seed % 255
+    elif act == "cut":
+        del content[at : at + 1 + seed % 40]
+    else:
+        content[at:at] = seed.to_bytes(8, "big")
+    path.write_bytes(content)
+    folder = open_folder(root)
+    try:
+        is_whole = 0 <= verify(folder)["lastIndex"] <= 11
+    except DamagedLogError as error:
+        is_whole = not error.remedy
+    if not is_whole:
+        with pytest.raises(DamagedLogError):
+            list(dump(folder, with_commands=True))
+    folder.close()
+    path.write_bytes(original)
+
+
+def test_a_nodes_settings_do_not_show_the_token() -> None:
+    shown = NodeSettings("n1", {}, b"the cluster's secret", 5000, "1", frozenset())
+    assert "secret" not in repr(shown)
