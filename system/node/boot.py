@@ -98,6 +98,23 @@ def open_log(config: NodeConfig) -> tuple[Wal, Recovered]:
     return Wal.open(disk, LOG_DIRECTORY, bugs=parse_bugs(config.bugs))
 
 
+def _core(config: NodeConfig, recovered: Recovered, now_us: int) -> RaftCore:
+    return RaftCore(
+        RaftConfig(
+            node_id=config.node,
+            voters=tuple(sorted(config.peers)),
+            election_ms_min=config.election_ms_min,
+            election_ms_max=config.election_ms_max,
+            heartbeat_ms=config.heartbeat_ms,
+        ),
+        recovered.hard_state,
+        RaftLog(recovered.entries, recovered.start_index),
+        random.SystemRandom().randint,
+        now_us,
+        parse_bugs(config.bugs),
+    )
+
+
 async def run_node(
     config: NodeConfig,
     token: bytes,
@@ -118,20 +135,7 @@ async def run_node(
     clock = clock_file.start(logbook)
     counters = Counters()
     bugs = parse_bugs(config.bugs)
-    core = RaftCore(
-        RaftConfig(
-            node_id=config.node,
-            voters=tuple(sorted(config.peers)),
-            election_ms_min=config.election_ms_min,
-            election_ms_max=config.election_ms_max,
-            heartbeat_ms=config.heartbeat_ms,
-        ),
-        recovered.hard_state,
-        RaftLog(recovered.entries, recovered.start_index),
-        random.SystemRandom().randint,
-        clock.now_us(),
-        bugs,
-    )
+    core = _core(config, recovered, clock.now_us())
     settings = NodeSettings(
         node=config.node,
         peers={name: at for name, at in config.peers.items() if name != config.node},

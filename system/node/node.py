@@ -121,12 +121,12 @@ class Node:
         self._floor: tuple[int, int] | None = None
         self._replayed_index = core.last_index
         self._due_alarm: trio.CancelScope | None = None
+        links = (token, logbook, counters, dial)
         self._raft_links = {
-            peer: RaftLink(node, peer, address, token, logbook, counters, dial)
-            for peer, address in settings.peers.items()
+            peer: RaftLink(node, peer, address, *links) for peer, address in settings.peers.items()
         }
         self._forward_links = {
-            peer: ForwardLink(node, peer, address, token, logbook, counters, dial)
+            peer: ForwardLink(node, peer, address, *links)
             for peer, address in settings.peers.items()
         }
         self.driver = RaftDriver(core, clock, persist, self._send)
@@ -151,41 +151,49 @@ class Node:
             self._forward_links,
             logbook,
         )
-        self.desk = LeaderDesk(
-            self.machine,
-            self.leadership,
-            self.proposals,
-            self._barrier,
-            clock,
-            counters,
-            self.admission,
-            self.standing,
-        )
+        self.desk = self._make_desk()
         self._fetches = Fetches(self.machine, self.desk.stamp_us)
         self._about = About(node, settings.peers, self, settings.version, core, clock, counters)
-        self.service = Service(
-            node,
-            self.desk,
-            self._forward_links,
-            self.leadership,
-            self._fetches,
-            self._about,
-            logbook,
-            counters,
-            settings.request_deadline_ms,
-            self.admission,
-            self.standing,
-        )
+        self.service = self._make_service()
+        limits = settings.limits
         self.server = HttpServer(
             self.service.handle,
             HttpLimits(
-                connections_max=settings.limits.connections_max,
-                receiving_bytes_max=settings.limits.receiving_bytes_max,
+                connections_max=limits.connections_max,
+                receiving_bytes_max=limits.receiving_bytes_max,
             ),
             self._turned_away,
         )
         names = frozenset(settings.peers)
         self.gate = PeerGate(node, names, token, self.receive, self.service, logbook, counters)
+
+    def _make_desk(self) -> LeaderDesk:
+        return LeaderDesk(
+            self.machine,
+            self.leadership,
+            self.proposals,
+            self._barrier,
+            self._clock,
+            self._counters,
+            self.admission,
+            self.standing,
+        )
+
+    def _make_service(self) -> Service:
+        settings = self._settings
+        return Service(
+            settings.node,
+            self.desk,
+            self._forward_links,
+            self.leadership,
+            self._fetches,
+            self._about,
+            self.logbook,
+            self._counters,
+            settings.request_deadline_ms,
+            self.admission,
+            self.standing,
+        )
 
     async def run(self) -> None:
         """Drive the cores and keep the links to peers, until cancelled."""

@@ -88,7 +88,9 @@ class VirtualNode:
             clock.now_us(),
             cluster.bugs,
         )
-        settings = NodeSettings(self.name, peers, TOKEN, 5000, "test", cluster.bugs, cluster.limits)
+        settings = NodeSettings(
+            self.name, peers, TOKEN, 5000, "test", cluster.bugs, limits=cluster.limits
+        )
         logbook = Logbook(lambda line: self.lines.append(json.loads(line)), self.name)
         self.counters = Counters()
         self._persists_in, self._persists_out = trio.open_memory_channel[Persist](10_000)
