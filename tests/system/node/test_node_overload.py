@@ -20,6 +20,7 @@ from atleastonce.system.broker.commands import (
 )
 from atleastonce.system.node.admission import Admission, grows
 from atleastonce.system.node.counters import Counters
+from atleastonce.system.node.gauge import Space
 from atleastonce.system.node.limits import NodeLimits
 
 from .virtual_nodes import VirtualCluster, VirtualNode, read, run_virtual, stored
@@ -116,19 +117,21 @@ def test_a_request_that_may_be_in_the_log_is_never_told_that_nothing_was_applied
         outcome: list[tuple[int, Any]] = []
 
         async def push() -> None:
-            outcome.append(await others[0].push("q", "mine", **{"x-deadline-ms": "3000"}))
+            outcome.append(await others[0].push("q", "mine", **{"x-deadline-ms": "6000"}))
 
         async with trio.open_nursery() as nursery:
+            # It replicates, but cannot apply what is not durable here.
             leader.sync_s = 60.0
-            for node in others:
-                node.sync_s = 60.0
             nursery.start_soon(push)
             await trio.sleep(0.01)
-            leader.stop()
             for node in others:
-                node.sync_s = 0.002
-                node.space = full = type(node.space)(99, 1)
-                assert full.used_percent == 99
+                node.space = Space(99, 1)
+            await trio.sleep(1.5)
+            leader.stop()
+            new = await cluster.leader()
+            refused = await new.push("q", "other")
+            assert (refused[0], refused[1]["code"]) == (507, "storage_full")
+        assert stored(await cluster.leader(), "q") == ["mine"]
         status, body = outcome[0]
         assert (status, body["code"]) == (503, "outcome_unknown")
 
