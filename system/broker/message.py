@@ -15,6 +15,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         created_us: UTC microseconds, the stamp of the batch that stored it.
         payload: JSON bytes; empty once the log has let go of it and only its place is remembered.
         trace_id: Echoed to consumers.
+        producer_sub: Who pushed it, as the token said.
     """
 
     offset: int
@@ -23,3 +24,4 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     created_us: int
     payload: bytes
     trace_id: str | None = None
+    producer_sub: str | None = None

@@ -43,11 +43,15 @@ def store(state: State, mint: Mint, item: PushItem, seen: Seen) -> PushedItem:
     known = state.duplicate_of(queue, partition, name)
     if known is not None:
         return PushedItem(known.message_id, name, item.queue, "duplicate", known.offset)
-    message = state.append(queue, partition, message_id, (name, item.payload, item.trace_id))
+    message = state.append(queue, partition, message_id, _contents(name, item))
     result = PushedItem(message_id, name, item.queue, "queued", message.offset)
     if not queue.options.dedup_us:
         seen[item.queue, item.partition, name] = result
     return result
+
+
+def _contents(name: str, item: PushItem) -> tuple[str, bytes, str | None, str | None]:
+    return name, item.payload, item.trace_id, item.producer_sub
 
 
 def fire_timers(state: State, mint: Mint, command: FireTimers) -> FireReply:
@@ -60,6 +64,6 @@ def fire_timers(state: State, mint: Mint, command: FireTimers) -> FireReply:
         queue = state.queue_for(row.queue, mint)
         partition = state.partition_for(queue, row.partition)
         if state.duplicate_of(queue, partition, row.transaction_id) is None:
-            item = (row.transaction_id, row.payload, None)
+            item = (row.transaction_id, row.payload, None, row.producer_sub)
             state.append(queue, partition, row.message_id, item)
     return FireReply(len(rows))

@@ -29,6 +29,8 @@ class Incoming:
         headers: Lower-case names.
         body: Complete.
         request_id: The client's or the node's.
+        method: In capitals.
+        subject: Who asks, as their token says; None without authentication.
     """
 
     parts: list[str]
@@ -36,6 +38,8 @@ class Incoming:
     headers: Mapping[str, str]
     body: bytes
     request_id: str
+    method: str = "GET"
+    subject: str | None = None
 
     def parameters(self) -> dict[str, str]:
         """Query parameters; the last of a repeated name counts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import trio
 
@@ -13,6 +13,7 @@ from ..broker.machine import Machine
 from ..broker.planner import Planner
 from ..broker.replies import Reply
 from ..bugs import Bugs
+from ..http.auth import Guard
 from ..http.server import HttpServer
 from ..raft.core import RaftCore
 from ..raft.events import (
@@ -57,6 +58,7 @@ class NodeSettings:
         request_deadline_ms: How long a request is held that names no deadline.
         version: Told by `/health`.
         bugs: Planted defects.
+        jwt_secret: What clients' tokens are signed with; None lets everybody in.
     """
 
     node: str
@@ -65,6 +67,7 @@ class NodeSettings:
     request_deadline_ms: int
     version: str
     bugs: Bugs
+    jwt_secret: bytes | None = field(default=None, repr=False)
 
 
 class Node:
@@ -149,6 +152,7 @@ class Node:
             logbook,
             counters,
             settings.request_deadline_ms,
+            Guard(settings.jwt_secret),
         )
         self.server = HttpServer(self.service.handle)
         names = frozenset(settings.peers)

@@ -140,7 +140,6 @@ def test_traces_survive_in_transactions_only(wire: Wire) -> None:
         {"operations": [{"type": "dance"}]},
         {"operations": [{}]},
         {"operations": [{"type": "push", "queue": "q"}]},
-        {"operations": [], "kv": [{"op": "put"}]},
         {"operations": [], "positions": [{}]},
     ],
 )
