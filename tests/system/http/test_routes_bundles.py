@@ -148,12 +148,6 @@ def test_a_malformed_transaction_is_400(wire: Wire, body: Json) -> None:
     assert record["code"] == "bad_request"
 
 
-def test_kv_is_refused_by_name(wire: Wire) -> None:
-    record = transact(wire, [push_of("a")], 400, kv=[{"op": "put"}])
-    assert record["error"] == "kv is not served"
-    assert wire.pop() == []
-
-
 def test_a_repeated_request_id_gets_the_first_answer(wire: Wire) -> None:
     body: Json = {"operations": [push_of("a")]}
     first = wire.send("POST", "/api/v1/transaction", body, request_id="same")
