@@ -14,7 +14,9 @@ HERE: Final = Path(__file__).resolve().parent
 VENV: Final = HERE.parents[1] / ".venv-conformance"
 RUN_S_MAX: Final = 1500
 
-_PYTEST_INI: Final = "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
+_PYTEST_INI: Final = (
+    "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
+)
 
 _CONFTEST: Final = '''\
 """What the suite asks of its surroundings: a client, and where the broker is."""
@@ -69,7 +71,7 @@ class Suite:
             **extra,
         }
         environment.pop("PYTHONPATH", None)
-        command = [self.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]
+        command = [str(self.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]
         command += [f"--junit-xml={report}", *arguments]
         with report.with_suffix(".txt").open("wb") as log:
             finished = subprocess.run(

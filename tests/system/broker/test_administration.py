@@ -51,9 +51,15 @@ def seek(driver: Driver, since_us: int | None, partition: str | None = None) -> 
     return driver.ask(command, GroupSought).moved
 
 
-def discover(driver: Driver, **labels: str) -> PopReply:
+def discover(driver: Driver, namespace: str | None = None, task: str | None = None) -> PopReply:
     command = Pop(
-        request_id=driver.request_id(), queue="", partitions=0, group="g", subscribe="all", **labels
+        request_id=driver.request_id(),
+        queue="",
+        partitions=0,
+        group="g",
+        subscribe="all",
+        namespace=namespace,
+        task=task,
     )
     return driver.ask(command, PopReply)
 
@@ -298,4 +304,3 @@ def test_traces_are_found_by_message_and_name_and_the_oldest_go(driver: Driver) 
     names = driver.machine.read(TraceList(), driver.clock_us)
     assert names == TraceNamesReply((("many", TRACES_MAX),))
     assert driver.machine.read(TraceList(name="first"), driver.clock_us) == TracesReply(())
-

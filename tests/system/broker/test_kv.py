@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from atleastonce.system.broker.commands import Transaction, TransactionPush
 from atleastonce.system.broker.commands import PushItem as Item
+from atleastonce.system.broker.commands import Transaction, TransactionPush
 from atleastonce.system.broker.kv_operations import (
     AcquireLock,
     GetLock,

@@ -69,6 +69,8 @@ def test_a_data_folder_in_use_is_one_line_and_status_2(make_cluster: MakeCluster
         ({"node": "n7"}, "n7"),
         ({"token_file": "/nonexistent/token"}, "/nonexistent/token"),
         ({"heartbeat_ms": 500}, "500"),
+        ({"jwt_secret_file": "/nonexistent/secret"}, "/nonexistent/secret"),
+        ({"jwt_secret_file": "/dev/null"}, "less than 32 bytes"),
     ],
 )
 def test_a_bad_setting_is_one_line_and_status_2(
