@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
 from typing import Final
 
 from .inspection_replies import (
@@ -27,6 +29,8 @@ from .queries import Changed, ChangedQuery, GroupList, MessageGet, MessageList, 
 from .queue import Queue
 from .readiness import Cursor, Group, first_wanted
 from .state import State
+
+Place = tuple[Queue, Partition, Message]
 
 STATUSES: Final = ("pending", "processing", "completed", "dead_letter")
 
@@ -75,18 +79,24 @@ def get_message(state: State, query: MessageGet, now_us: int) -> MessageReply:
 
 
 def list_messages(state: State, query: MessageList, now_us: int) -> MessagesReply:
-    """A page of retained messages, newest first. Cost: the messages in the window."""
-    found = [
-        (message.created_us, message.message_id, queue, partition, message)
-        for queue, partition, message in _messages(state, query)
+    """A page of retained messages, newest first.
+
+    Cost: the messages up to the end of the page, with a status also those that do not match.
+    """
+    runs = [
+        _newest_first(queue, partition, query)
+        for queue in state.queues.values()
+        for partition in queue.partitions.values()
+        if query.queue in (None, queue.name) and query.partition in (None, partition.name)
     ]
-    found.sort(key=lambda row: row[:2], reverse=True)
-    views = (
-        _message_view(queue, partition, message, now_us)
-        for _, _, queue, partition, message in found
-    )
-    matching = [view for view in views if query.status in (None, view.status)]
-    page = matching[query.offset : query.offset + query.limit]
+    found = merge(*runs, key=lambda place: (place[2].created_us, place[2].message_id), reverse=True)
+    if query.status is None:
+        places = islice(found, query.offset, query.offset + query.limit)
+        views = tuple([_message_view(*place, now_us) for place in places])
+        return MessagesReply(views, query.limit, query.offset)
+    all_views = (_message_view(*place, now_us) for place in found)
+    matching = (view for view in all_views if view.status == query.status)
+    page = islice(matching, query.offset, query.offset + query.limit)
     return MessagesReply(tuple(page), query.limit, query.offset)
 
 
@@ -134,17 +144,11 @@ def _changed(state: State, entry: ChangedQuery) -> ChangedEntry:
     return ChangedEntry(entry.queue, tuple(page))
 
 
-def _messages(state: State, query: MessageList) -> Iterator[tuple[Queue, Partition, Message]]:
-    for queue in state.queues.values():
-        if query.queue not in (None, queue.name):
-            continue
-        for partition in queue.partitions.values():
-            if query.partition not in (None, partition.name):
-                continue
-            first = partition.first_since(query.from_us)
-            for message in partition.slice(first, partition.end - first):
-                if message.created_us <= query.to_us:
-                    yield queue, partition, message
+def _newest_first(queue: Queue, partition: Partition, query: MessageList) -> Iterator[Place]:
+    first = partition.first_since(query.from_us)
+    last = partition.first_since(query.to_us + 1) - 1
+    for offset in range(last, first - 1, -1):
+        yield queue, partition, partition.at(offset)
 
 
 def _message_view(queue: Queue, partition: Partition, message: Message, now_us: int) -> MessageView:
