@@ -57,7 +57,10 @@ class PushItem(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Push(msgspec.Struct, array_like=True, frozen=True, tag="push"):
-    """Store messages. A repeat is recognized by each item's transaction id."""
+    """Store messages. A repeat is recognized by each item's transaction id.
+
+    One with the same request id gets the first answer, any other is told `duplicate`.
+    """
 
     request_id: str
     items: tuple[PushItem, ...]
@@ -220,6 +223,51 @@ class TakeBack(msgspec.Struct, array_like=True, frozen=True, tag="take-back"):
     lease_id: str
 
 
+class RegisterQuery(msgspec.Struct, array_like=True, frozen=True, tag="register-query"):
+    """Name a query, or find it again. A repeat gets its first answer.
+
+    Attributes:
+        request_id: See above.
+        name: Of the query.
+        config_hash: Of its operators; another one under the same name is a conflict.
+        reset: Wipe the state and take the new hash.
+    """
+
+    request_id: str
+    name: str
+    config_hash: str
+    reset: bool = False
+
+
+class StateOperation(msgspec.Struct, array_like=True, frozen=True):
+    """Put one row (JSON bytes), or remove it (None)."""
+
+    key: str
+    value: bytes | None
+
+
+class CycleAck(msgspec.Struct, array_like=True, frozen=True):
+    """How a cycle settles its batch; `count` messages are done when the lease is kept."""
+
+    transaction_id: str
+    lease_id: str
+    status: AckStatus = "completed"
+    count: int = 0
+
+
+class Cycle(msgspec.Struct, array_like=True, frozen=True, tag="cycle"):
+    """State, pushes and ack of one batch, all or nothing. A repeat gets its first answer."""
+
+    request_id: str
+    query_id: str
+    partition_id: str
+    group: str
+    state_ops: tuple[StateOperation, ...] = ()
+    push_items: tuple[PushItem, ...] = ()
+    ack: CycleAck | None = None
+    releases: bool = True
+
+
 class Configure(msgspec.Struct, array_like=True, frozen=True, tag="configure"):
     """Create a queue or change its options. A repeat gets its first answer for 600 s.
 
@@ -275,6 +323,8 @@ Command = (
     | ReplayDeadLetter
     | PurgeDeadLetters
     | AddTrace
+    | RegisterQuery
+    | Cycle
 )
 
 

@@ -17,12 +17,14 @@ from .commands import (
     Ack,
     Command,
     Configure,
+    Cycle,
     DeleteDeadLetter,
     DeleteQueue,
     Extend,
     FireTimers,
     Pop,
     Push,
+    RegisterQuery,
     TakeBack,
     Timers,
     Transaction,
@@ -41,6 +43,7 @@ from .queries import Query
 from .reads import read
 from .replies import Reply, TimersReply
 from .state import State
+from .streams import cycle, register_query
 from .traces import add_trace
 from .transactions import transact
 
@@ -178,6 +181,10 @@ def _apply_command(state: State, mint: Mint, command: Command) -> Reply:
             return settle_kv(state.kv, state.outcomes, command, state.now_us)
         case Locks():
             return settle_locks(state, mint, command)
+        case RegisterQuery():
+            return register_query(state, mint, command)
+        case Cycle():
+            return cycle(state, mint, command)
         case _:
             return _administer(state, mint, command)
 

@@ -135,6 +135,19 @@ class Changed(msgspec.Struct, frozen=True):
     entries: tuple[ChangedQuery, ...]
 
 
+class StreamStateGet(msgspec.Struct, frozen=True):
+    """State of a query in one partition; no keys means all, filtered by prefix and ripeness.
+
+    Ripe rows have a number `windowEnd` that is not beyond `ripe_at`.
+    """
+
+    query_id: str
+    partition_id: str
+    keys: tuple[str, ...] = ()
+    prefix: str = ""
+    ripe_at: float | None = None
+
+
 Query = (
     Depth
     | DlqList
@@ -149,4 +162,5 @@ Query = (
     | MessageList
     | TraceList
     | Changed
+    | StreamStateGet
 )

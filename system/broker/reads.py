@@ -30,6 +30,7 @@ from .queries import (
     MessageList,
     Query,
     QueueList,
+    StreamStateGet,
     TimerCount,
     TimerGet,
     TimerList,
@@ -49,6 +50,7 @@ from .replies import (
     TimerReply,
 )
 from .state import State
+from .streams import stream_state
 
 Inspection = QueueList | GroupList | MessageGet | MessageList | TraceList | Changed
 
@@ -73,6 +75,8 @@ def read(state: State, query: Query, now_us: int) -> Reply:
         return TimerCountReply(state.timers.count(query.queue, query.prefix))
     if isinstance(query, KvRead):
         return KvReply(tuple([look(state.kv, item, now_us) for item in query.operations]))
+    if isinstance(query, StreamStateGet):
+        return stream_state(state, query)
     return _inspect(state, query, now_us)
 
 

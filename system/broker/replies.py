@@ -26,6 +26,9 @@ from .inspection_replies import (
 )
 from .kv_replies import KvPrecondition, KvReply, KvResult, LocksReply
 from .message import Message
+from .stream_replies import CycleReply, QueryRegistered, StreamStateReply
+
+PushStatus = Literal["queued", "duplicate"]
 
 
 class PushedItem(msgspec.Struct, frozen=True):
@@ -34,7 +37,7 @@ class PushedItem(msgspec.Struct, frozen=True):
     message_id: str
     transaction_id: str
     queue: str
-    status: Literal["queued", "duplicate"]
+    status: PushStatus
     offset: int
 
 
@@ -309,4 +312,7 @@ Reply = (
     | MessagesReply
     | QueuesReply
     | ChangedReply
+    | QueryRegistered
+    | StreamStateReply
+    | CycleReply
 )

@@ -9,7 +9,7 @@ from .claims import Claims
 from .inspection_replies import TraceRow
 from .kv import KvTable
 from .lease import Position
-from .message import Message
+from .message import Contents, Message
 from .mint import Mint
 from .options import implicit_options
 from .outcomes import Outcomes
@@ -18,6 +18,7 @@ from .queue import Queue
 from .readiness import Cursor, Group, Readiness
 from .replies import DeadLetter
 from .retention import Retention
+from .stream_table import StreamTable
 from .timers import TimerTable
 
 
@@ -34,6 +35,7 @@ class State:
         timers: Waiting timers.
         kv: Key/value rows, permits of locks among them.
         traces: What consumers said about messages, oldest first.
+        streams: State of streaming queries.
         outcomes: First answers.
         touched: Queues that changed since the node last asked; no outcome depends on it.
         dedup_since_us: Messages stored up to this stamp are not recognized as duplicates; always
@@ -50,6 +52,7 @@ class State:
         self.timers = TimerTable()
         self.kv = KvTable()
         self.traces: deque[TraceRow] = deque()
+        self.streams = StreamTable()
         self.outcomes = Outcomes()
         self.touched: set[str] = set()
         self.dedup_since_us = 0
@@ -91,14 +94,10 @@ class State:
         return None
 
     def append(
-        self,
-        queue: Queue,
-        partition: Partition,
-        message_id: str,
-        item: tuple[str, bytes, str | None, str | None],
+        self, queue: Queue, partition: Partition, message_id: str, contents: Contents
     ) -> Message:
-        """Store (transaction id, payload, trace id, producer) at the end of a partition."""
-        transaction_id, payload, trace_id, producer_sub = item
+        """Store a message at the end of a partition."""
+        transaction_id, payload, trace_id, producer_sub, request_id = contents
         message = Message(
             partition.end,
             message_id,
@@ -107,6 +106,7 @@ class State:
             payload,
             trace_id,
             producer_sub,
+            request_id,
         )
         partition.append(message)
         for cursor in partition.cursors:

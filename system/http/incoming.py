@@ -14,6 +14,8 @@ from .answer import RefusedError, bad_request, error_answer
 NAME_BYTES_MAX: Final = 411
 """A queue and a partition (or group) share this many UTF-8 bytes."""
 
+DEFAULT_SUBSCRIPTION_MODE: Final = "new"
+
 _SHORT: Final = NAME_BYTES_MAX // 4
 
 Body = TypeVar("Body")
@@ -31,6 +33,7 @@ class Incoming:
         request_id: The client's or the node's.
         method: In capitals.
         subject: Who asks, as their token says; None without authentication.
+        subscription_mode: Where a group begins whose first pop does not say.
     """
 
     parts: list[str]
@@ -40,6 +43,7 @@ class Incoming:
     request_id: str
     method: str = "GET"
     subject: str | None = None
+    subscription_mode: str = DEFAULT_SUBSCRIPTION_MODE
 
     def parameters(self) -> dict[str, str]:
         """Query parameters; the last of a repeated name counts."""

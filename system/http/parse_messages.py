@@ -28,7 +28,6 @@ POP_WAIT_MS: Final = 30_000
 POP_WAIT_MS_MAX: Final = 60_000
 DISCOVERY_LEASE_S: Final = 60
 EXTEND_S: Final = 60
-DEFAULT_SUBSCRIPTION_MODE: Final = "new"
 
 _COMPLETED: Final = (None, "completed", "success", "acked", "ok")
 _SIGNALS: Final[dict[str, AckStatus]] = {"retry": "retry", "dlq": "dlq"}
@@ -138,7 +137,8 @@ def _pop(
         auto_ack=auto_ack,
         autopilot="",
     )
-    command = _subscribed(_piloted(command, parameters, batch, partitions), parameters)
+    command = _piloted(command, parameters, batch, partitions)
+    command = _subscribed(command, parameters, incoming.subscription_mode)
     wait_ms = clamped(whole(parameters.get("timeout")), POP_WAIT_MS, 0, POP_WAIT_MS_MAX)
     return PopRequest(command, wait_ms if flag(parameters.get("wait")) else 0)
 
@@ -214,7 +214,7 @@ def _piloted(
     return msgspec.structs.replace(command, autopilot="batch" if batch is None else "partitions")
 
 
-def _subscribed(command: Pop, parameters: dict[str, str]) -> Pop:
+def _subscribed(command: Pop, parameters: dict[str, str], default_mode: str) -> Pop:
     """Where a new group begins; an instant wins over a mode, and an unreadable one is ignored."""
     start = parameters.get("subscriptionFrom")
     if start == "now":
@@ -222,6 +222,6 @@ def _subscribed(command: Pop, parameters: dict[str, str]) -> Pop:
     instant_us = parse_rfc3339(start.replace(" ", "+")) if start else None
     if instant_us is not None:
         return msgspec.structs.replace(command, subscribe="from", subscribe_from_us=instant_us)
-    mode = parameters.get("subscriptionMode") or DEFAULT_SUBSCRIPTION_MODE
+    mode = parameters.get("subscriptionMode") or default_mode
     is_new = mode in ("new", "new-only")
     return command if is_new else msgspec.structs.replace(command, subscribe="all")

@@ -38,6 +38,7 @@ from . import bodies
 from .answer import Answer, empty_pop_answer, error_answer, json_answer
 from .render_inspection import INSPECTION_RENDERERS
 from .render_kv import KV_RENDERERS, KvBody, kv_body
+from .render_streams import STREAM_RENDERERS
 from .request import ReadRequest, Rendered, Write
 from .timestamps import rfc3339
 
@@ -347,4 +348,8 @@ _RENDERERS: Final[dict[type, Callable[..., Answer]]] = {
     TakeBackReply: _take_back,
 }
 
-_SHAPED: Final[dict[type, Callable[..., Answer]]] = {**KV_RENDERERS, **INSPECTION_RENDERERS}
+_SHAPED: Final[dict[type, Callable[..., Answer]]] = {
+    **KV_RENDERERS,
+    **INSPECTION_RENDERERS,
+    **STREAM_RENDERERS,
+}

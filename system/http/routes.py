@@ -3,8 +3,8 @@
 Served: push, pop of a queue, of one partition or by labels, ack, ack/batch, lease extend,
 transaction (acks, pushes, KV, timers; `positions` are refused), timers, KV, locks, configure, queue
 deletion and reads, depth, dead letters, messages, consumer groups, traces, fetch and
-partitions/changed, health and metrics. Everything else is 404 `no_such_route`: streams, ephemeral
-queues, analytics.
+partitions/changed, streaming queries, health and metrics. Everything else is 404 `no_such_route`:
+ephemeral queues, analytics.
 
 Null means absent (except inside configure's options), bodies may be missing where everything in
 them is optional, and unknown keys and parameters are ignored.
@@ -20,6 +20,7 @@ from . import (
     parse_kv,
     parse_messages,
     parse_reads,
+    parse_streams,
     parse_timers,
     parse_transaction,
 )
@@ -31,7 +32,7 @@ from .answer import (
     no_such_route,
     too_large_answer,
 )
-from .incoming import Incoming
+from .incoming import DEFAULT_SUBSCRIPTION_MODE, Incoming
 from .rendering import render
 from .request import FetchRequest, Local, PopRequest, ReadRequest, Request, Write
 
@@ -79,6 +80,9 @@ _FIXED: Final[dict[tuple[str, str], Parse]] = {
     ("GET", "/api/v1/status/queues"): parse_administration.queues,
     ("GET", "/api/v1/resources/namespaces"): parse_administration.labels,
     ("GET", "/api/v1/resources/tasks"): parse_administration.labels,
+    ("POST", "/streams/v1/queries"): parse_streams.register,
+    ("POST", "/streams/v1/state/get"): parse_streams.state,
+    ("POST", "/streams/v1/cycle"): parse_streams.cycle,
     ("GET", "/health"): lambda _: Local("health"),
     ("GET", "/metrics"): lambda _: Local("metrics"),
     ("GET", "/metrics/prometheus"): lambda _: Local("prometheus"),
@@ -92,6 +96,7 @@ def route(
     body: bytes,
     request_id: str,
     subject: str | None = None,
+    subscription_mode: str = DEFAULT_SUBSCRIPTION_MODE,
 ) -> Request | Answer:
     """Say what a request asks for, or answer it at once.
 
@@ -102,6 +107,7 @@ def route(
         body: Complete, possibly empty.
         request_id: From `x-request-id`, or minted by the node.
         subject: Who asks (see `auth`), stamped on what they push.
+        subscription_mode: Where a group begins whose first pop does not say.
 
     Returns:
         A request for the node to carry out, or an answer (400, 403, 404, 413, or an empty result).
@@ -119,7 +125,9 @@ def route(
     if parse is None:
         return no_such_route()
     try:
-        return parse(Incoming(parts, query, headers, body, request_id, method, subject))
+        incoming = Incoming(parts, query, headers, body, request_id, method, subject)
+        incoming.subscription_mode = subscription_mode
+        return parse(incoming)
     except RefusedError as refused:
         return refused.answer
 

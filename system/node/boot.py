@@ -138,6 +138,7 @@ async def run_node(
         version=version,
         bugs=bugs,
         jwt_secret=secrets.jwt,
+        subscription_mode=config.default_subscription_mode,
     )
     trio_token = trio.lowlevel.current_trio_token()
 

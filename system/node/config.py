@@ -39,6 +39,8 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         request_deadline_ms: How long a request is held without `x-deadline-ms`.
         jwt_secret_file: A file whose content, blanks trimmed, signs the clients' tokens (HS256);
             None lets everybody in.
+        default_subscription_mode: Where a group begins whose first pop does not say: behind what
+            is there, or at the oldest message.
     """
 
     node: str
@@ -57,6 +59,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     parent_pid: int | None = None
     request_deadline_ms: int = 5000
     jwt_secret_file: str | None = None
+    default_subscription_mode: Literal["new", "all"] = "new"
 
 
 def _check_address(name: str, address: Address) -> None:

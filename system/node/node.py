@@ -59,6 +59,7 @@ class NodeSettings:
         version: Told by `/health`.
         bugs: Planted defects.
         jwt_secret: What clients' tokens are signed with; None lets everybody in.
+        subscription_mode: Where a group begins whose first pop does not say.
     """
 
     node: str
@@ -68,6 +69,7 @@ class NodeSettings:
     version: str
     bugs: Bugs
     jwt_secret: bytes | None = field(default=None, repr=False)
+    subscription_mode: str = "new"
 
 
 class Node:
@@ -153,6 +155,7 @@ class Node:
             counters,
             settings.request_deadline_ms,
             Guard(settings.jwt_secret),
+            settings.subscription_mode,
         )
         self.server = HttpServer(self.service.handle)
         names = frozenset(settings.peers)

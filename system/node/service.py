@@ -76,6 +76,7 @@ class Service:
         counters: Counts.
         deadline_ms: How long requests are held that name no deadline of their own.
         guard: Says who may ask for what.
+        subscription_mode: Where a group begins whose first pop does not say.
     """
 
     def __init__(
@@ -90,7 +91,9 @@ class Service:
         counters: Counters,
         deadline_ms: int,
         guard: Guard,
+        subscription_mode: str,
     ) -> None:
+        self._subscription_mode = subscription_mode
         self._guard = guard
         self._node = node
         self._desk = desk
@@ -300,7 +303,8 @@ class Service:
             )
             if isinstance(admitted, Answer):
                 return admitted
-            return route(method, target, headers, body, request_id, admitted.subject)
+            subject, mode = admitted.subject, self._subscription_mode
+            return route(method, target, headers, body, request_id, subject, mode)
         except Exception as error:
             # One client's bytes must not stop the node for all others; the line says all.
             self._counters.internal_errors += 1

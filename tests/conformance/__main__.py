@@ -17,9 +17,10 @@ from tests.system.node.node_cluster import Cluster
 
 from .killer import LeaderKiller
 from .report import Outcome, read_outcome
-from .suite import Suite, fetch_suite
+from .suite import Suite, fetch_suite, streams_suite
 
 MODES = ("single", "tokens", "cluster", "kill-leader")
+STREAMS = "streams"
 
 
 def run_mode(mode: str, suite: Suite, folder: Path, arguments: tuple[str, ...]) -> Outcome:
@@ -34,7 +35,9 @@ def run_mode(mode: str, suite: Suite, folder: Path, arguments: tuple[str, ...]) 
         secret.write_text(extra["JWT_SECRET"])
         settings["jwt_secret_file"] = str(secret)
         arguments = ("test_auth.py", *arguments)
-    cluster = Cluster(folder, 1 if mode in ("single", "tokens") else 3, **settings)
+    if mode == STREAMS:
+        settings["default_subscription_mode"] = "all"
+    cluster = Cluster(folder, 3 if mode in ("cluster", "kill-leader") else 1, **settings)
     report = folder / "report.xml"
     kills = 0
     with ExitStack() as stack:
@@ -52,16 +55,27 @@ def run_mode(mode: str, suite: Suite, folder: Path, arguments: tuple[str, ...]) 
 @click.command()
 @click.option("--mode", "modes", type=click.Choice(MODES), multiple=True, help="All by default.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Leave logs and reports here.")
+@click.option(
+    "--streams",
+    "checkout",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A copy of Queen's repository: run its streams tests too (alone without --mode).",
+)
 @click.argument("arguments", nargs=-1)
-def main(modes: tuple[str, ...], keep: Path | None, arguments: tuple[str, ...]) -> None:
+def main(
+    modes: tuple[str, ...], keep: Path | None, checkout: Path | None, arguments: tuple[str, ...]
+) -> None:
     """Run the client's suite; further arguments go to pytest."""
     with ExitStack() as stack:
         fetched = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="suite-")))
         suite = fetch_suite(fetched)
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nodes-")))
+        suites = dict.fromkeys(modes or (() if checkout else MODES), suite)
+        if checkout is not None:
+            suites[STREAMS] = streams_suite(suite, checkout, fetched)
         outcomes = []
-        for mode in modes or MODES:
-            outcome = run_mode(mode, suite, folder / mode, arguments)
+        for mode, tests in suites.items():
+            outcome = run_mode(mode, tests, folder / mode, arguments)
             click.echo("\n".join(outcome.lines()) + "\n")
             outcomes.append(outcome)
     is_whole = all(

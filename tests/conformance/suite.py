@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -102,6 +103,20 @@ def fetch_suite(folder: Path) -> Suite:
     (suite / "conftest.py").write_text(_CONFTEST)
     (suite / "pytest.ini").write_text(_PYTEST_INI)
     return Suite(python, suite)
+
+
+def streams_suite(suite: Suite, checkout: Path, folder: Path) -> Suite:
+    """The client's streams tests, which its source distribution lacks.
+
+    Args:
+        suite: Has the client.
+        checkout: A copy of Queen's repository.
+        folder: Where to put them.
+    """
+    tests = checkout / "clients" / "client-py" / "tests" / "streams_integration"
+    shutil.copytree(tests, folder / "streams" / tests.name)
+    (folder / "streams" / "pytest.ini").write_text(_PYTEST_INI)
+    return Suite(suite.python, folder / "streams")
 
 
 def _make_venv() -> Path:

@@ -24,6 +24,8 @@ from atleastonce.system.broker.commands import (
     CancelTimer,
     Command,
     Configure,
+    Cycle,
+    CycleAck,
     DeleteDeadLetter,
     DeleteQueue,
     Extend,
@@ -31,7 +33,9 @@ from atleastonce.system.broker.commands import (
     Pop,
     Push,
     PushItem,
+    RegisterQuery,
     ScheduleTimer,
+    StateOperation,
     TakeBack,
     Timers,
     Transaction,
@@ -55,6 +59,7 @@ from atleastonce.system.broker.machine import Machine
 from atleastonce.system.broker.planner import Planner
 from atleastonce.system.broker.queries import GroupList, KvRead, MessageList, QueueList
 from atleastonce.system.broker.replies import PopReply
+from atleastonce.system.broker.stream_replies import QueryRegistered
 
 QUEUES = ("q", "shop.orders")
 GROUPS = (QUEUE_MODE, "g", "h")
@@ -71,6 +76,7 @@ class LogWriter:
         self._planner = Planner(self._random.randbytes)
         self._clock_us = 1_800_000_000_000_000
         self._leases = ["none"]
+        self._query_id = "none"
 
     def grow(self, count: int) -> None:
         """Append entries of one to four commands."""
@@ -82,6 +88,9 @@ class LogWriter:
             replies = self.machine.apply(len(self.entries), self.entries[-1])
             claims = [reply for reply in replies if isinstance(reply, PopReply)]
             self._leases += [reply.lease_id for reply in claims if reply.lease_id]
+            for reply in replies:
+                if isinstance(reply, QueryRegistered):
+                    self._query_id = reply.query_id
 
     def _ask_questions(self) -> None:
         pop = Pop(request_id="", queue=self._queue(), group=self._group())
@@ -168,6 +177,20 @@ class LogWriter:
         )
         return Locks(self._request(), (self._random.choice(operations),))
 
+    def _cycle(self) -> Cycle:
+        ack = CycleAck(self._name(), self._lease(), "completed", self._random.randrange(4))
+        value = self._random.choice((None, b"1"))
+        return Cycle(
+            self._request(),
+            self._query_id,
+            str(self._random.randint(1, 14)),
+            self._group(),
+            (StateOperation("k", value),),
+            (self._item(),),
+            self._random.choice((None, ack)),
+            self._random.random() < 0.5,
+        )
+
     def _administration(self) -> Command:
         request, queue, group = self._request(), self._queue(), self._group()
         instant_us = self._clock_us - self._random.randrange(60_000_000)
@@ -183,6 +206,8 @@ class LogWriter:
                 Resubscribe(request, group, instant_us),
                 ReplayDeadLetter(request, "", "1", self._name()),
                 PurgeDeadLetters(request, queue, group),
+                RegisterQuery(request, "query", "h", self._random.random() < 0.2),
+                self._cycle(),
                 AddTrace(request, "1", self._name(), group, ("n",), "info", b"{}"),
                 Pop(request_id=request, queue="", group=group, namespace="shop", batch=3),
             )

@@ -16,7 +16,7 @@ from atleastonce.system.broker.administrative import (
     SeekGroup,
 )
 from atleastonce.system.broker.commands import Batch as CommandBatch
-from atleastonce.system.broker.commands import Push, PushItem, encode_batch
+from atleastonce.system.broker.commands import Push, PushItem, RegisterQuery, encode_batch
 from atleastonce.system.broker.kv_operations import AcquireLock, Kv, KvDelete, KvPut, Locks
 from atleastonce.system.broker.machine import Machine
 
@@ -79,6 +79,7 @@ def test_the_digest_sees_every_kind_of_state() -> None:
         SeekGroup("", "h", "q"),
         DeleteGroup("", "h"),
         PurgeDeadLetters("", "q"),
+        RegisterQuery("", "query", "h"),
     ):
         driver.apply(command)
         assert changed(), command
