@@ -33,6 +33,8 @@ from .outcomes import Outcomes
 NUMBER_MAX: Final = (1 << 63) - 1
 
 _ENCODER: Final = msgspec.json.Encoder()
+_NUMBERS: Final = msgspec.json.Decoder(int | float)
+_NUMBER_STARTS: Final = frozenset(b"-0123456789"[place : place + 1] for place in range(11))
 
 Undo = list[tuple[tuple[str, str], KvRow | None]]
 
@@ -224,8 +226,8 @@ def _put(
 def _incr(
     table: KvTable, operation: KvIncr, row: KvRow | None, now_us: int, notes: Undo
 ) -> KvWritten:
-    before: object = msgspec.json.decode(row.value) if row is not None else 0
-    if isinstance(before, bool) or not isinstance(before, int | float):
+    before = 0 if row is None else _number(row.value)
+    if before is None:
         return _verdict("incr", operation.key, row, "type")
     after = before + operation.delta
     low = -NUMBER_MAX if operation.low is None else operation.low
@@ -238,6 +240,20 @@ def _incr(
     row = KvRow(row.ns, row.key, value, table.new_version(), now_us, row.expires_us)
     table.put(row, notes)
     return _verdict("incr", operation.key, row, "")
+
+
+def _number(value: bytes) -> int | float | None:
+    """The number that a value is; None for anything else, and for what no number here can hold.
+
+    Only numbers are decoded: how deep other values may be nested depends on the caller's stack,
+    and no outcome may.
+    """
+    if value[:1] not in _NUMBER_STARTS:
+        return None
+    try:
+        return _NUMBERS.decode(value)
+    except msgspec.MsgspecError:
+        return None
 
 
 def _lost(row: KvRow | None, expect: int | None) -> str:

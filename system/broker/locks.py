@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from .kv import KvTable
@@ -18,6 +20,9 @@ from .kv_operations import (
 from .kv_replies import KvRow, LockHolder, LockResult, LocksReply
 from .mint import Mint
 from .state import State
+
+PERMIT_BYTES_MAX: Final = 1024
+"""A longer value is none of ours; decoding one that is nested deep would depend on the stack."""
 
 
 class _Permit(msgspec.Struct, rename="camel"):
@@ -125,11 +130,13 @@ def _holders(table: KvTable, name: str, now_us: int) -> list[LockHolder]:
 
 
 def _holder(row: KvRow, slot: int) -> LockHolder:
-    try:
-        permit = msgspec.json.decode(row.value, type=_Permit)
-    except msgspec.MsgspecError:
-        # Somebody wrote the row by hand: the slot is taken, by nobody in particular.
-        permit = _Permit()
+    permit = _Permit()
+    if len(row.value) <= PERMIT_BYTES_MAX:
+        try:
+            permit = msgspec.json.decode(row.value, type=_Permit)
+        except msgspec.MsgspecError:
+            # Somebody wrote the row by hand: the slot is taken, by nobody in particular.
+            permit = _Permit()
     return LockHolder(
         slot, permit.owner, row.version, permit.since_us, row.updated_us, row.expires_us
     )

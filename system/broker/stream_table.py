@@ -84,7 +84,11 @@ class StreamTable:
 
 
 def _is_ripe(value: bytes, ripe_at: float) -> bool:
-    decoded: object = msgspec.json.decode(value)
+    try:
+        decoded: object = msgspec.json.decode(value)
+    except (msgspec.MsgspecError, RecursionError):
+        # Valid JSON all the same: a number out of range, or nested too deep to look at.
+        return False
     end = decoded.get("windowEnd") if isinstance(decoded, dict) else None
     if isinstance(end, bool) or not isinstance(end, int | float):
         return False

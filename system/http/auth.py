@@ -84,7 +84,7 @@ class Guard:
         role, subject = claims.get("role"), claims.get("sub")
         if not _may(role, method, path):
             return error_answer(403, "forbidden", f"role {role!r} may not {method} {path}"[:200])
-        return Identity(subject if isinstance(subject, str) else None)
+        return Identity(subject if isinstance(subject, str) and _is_text(subject) else None)
 
 
 def _claims(secret: bytes, header: str, now_s: int) -> dict[str, object]:
@@ -104,6 +104,11 @@ def _claims(secret: bytes, header: str, now_s: int) -> dict[str, object]:
     if begins_s is not None and now_s < begins_s - LEEWAY_S:
         raise _TokenError("the token is not valid yet")
     return claims
+
+
+def _is_text(subject: str) -> bool:
+    """Whether it can be written as UTF-8; JSON can name halves of a character."""
+    return not any("\ud800" <= sign <= "\udfff" for sign in subject)
 
 
 def _instant_s(claims: dict[str, object], name: str) -> float | None:

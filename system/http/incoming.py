@@ -77,6 +77,8 @@ def decode(decoder: msgspec.json.Decoder[Body], body: bytes) -> Body:
         raise bad_request(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise bad_request(f"the body is not valid JSON: {error}") from None
+    except RecursionError:
+        raise bad_request("the body is nested too deep") from None
 
 
 def check_names(queue: str, other: str) -> None:

@@ -18,9 +18,11 @@ from ..broker.commands import (
 )
 from ..broker.queries import StreamStateGet
 from .answer import bad_request
-from .incoming import Incoming, check_names, decode
+from .incoming import Incoming, check_names, clamped, decode
 from .parse_messages import ack_status
 from .request import ReadRequest, Write
+
+COUNT_MAX: Final = 1 << 31
 
 
 class _QueryBody(msgspec.Struct):
@@ -129,4 +131,5 @@ def _item(body: _PushBody, subject: str | None) -> PushItem:
 
 def _ack(body: _CycleAckBody) -> CycleAck:
     status: AckStatus = ack_status(body.status)
-    return CycleAck(body.transaction_id, body.lease_id or "", status, max(0, body.count or 0))
+    count = clamped(body.count, 0, 0, COUNT_MAX)
+    return CycleAck(body.transaction_id, body.lease_id or "", status, count)

@@ -288,3 +288,13 @@ def test_a_permit_written_by_hand_is_taken_by_nobody_in_particular(driver: Drive
     batch(driver, KvPut("queen-locks", "l#x", b"{}", 60))
     held = lock(driver, GetLock("l"))
     assert [(holder.slot, holder.owner) for holder in held.holders] == [(0, "")]
+
+
+@pytest.mark.parametrize("value", [b"1e400", b"9" * 5000, b"[" * 900 + b"]" * 900, b'{"a":1e999}'])
+def test_json_that_no_number_can_hold_is_no_counter_and_no_permit(
+    driver: Driver, value: bytes
+) -> None:
+    put(driver, "k", value)
+    assert write(driver, KvIncr("ns", "k", 1, 60)).reason == "type"
+    batch(driver, KvPut("queen-locks", "l#0", b'{"owner":"a","x":' + value + b"}", 60))
+    assert [holder.slot for holder in lock(driver, GetLock("l")).holders] == [0]

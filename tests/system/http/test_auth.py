@@ -57,6 +57,11 @@ def test_a_valid_token_names_its_bearer() -> None:
     assert admit(f"bearer {text}") == Identity("alice")
 
 
+def test_a_subject_that_is_no_text_names_nobody() -> None:
+    for subject in (7, None, "\ud800"):
+        assert admit("Bearer " + token(sub=subject, role="admin")) == Identity(None)
+
+
 @pytest.mark.parametrize(
     "text",
     [

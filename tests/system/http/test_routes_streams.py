@@ -95,6 +95,11 @@ def test_state_is_read_by_key_prefix_and_ripeness(wire: Wire) -> None:
         upsert("gone", 1),
         {"type": "delete", "key": "gone"},
     ]
+    unreadable = b'{"query_id":"%s","partition_id":"1","state_ops":' % str(query).encode()
+    unreadable += b'[{"type":"upsert","key":"w:4","value":{"windowEnd":1e400}}]}'
+    assert wire.send("POST", "/streams/v1/cycle", unreadable).status == 200
+    assert rows(wire, query, ripe_at_or_before=10) == {}
+    cycle(wire, query, state_ops=[{"type": "delete", "key": "w:4"}])
     cycle(wire, query, state_ops=operations)
     assert list(rows(wire, query)) == ["other", "w:1", "w:2", "w:3"]
     assert rows(wire, query, keys=["other", "x"]) == {"other": None}
@@ -127,6 +132,13 @@ def test_a_cycle_that_keeps_the_lease_settles_what_it_counted(wire: Wire) -> Non
     assert partly["lease_released"] is False
     wire.clock_us += 3600 * 1_000_000
     assert [message["transactionId"] for message in wire.pop(**LEASED)] == ["b", "c"]
+
+
+def test_a_count_beyond_the_batch_settles_the_batch(wire: Wire) -> None:
+    wire.push("a", "b")
+    messages = wire.pop(**LEASED)
+    ack = ack_of(messages[0], count=10**30)
+    assert cycle(wire, query_id(wire), ack=ack, release_lease=False)["lease_released"] is True
 
 
 def test_a_failed_cycle_gives_the_batch_back(wire: Wire) -> None:
