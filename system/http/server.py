@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import socket
+import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +18,8 @@ READ_BYTES: Final = 64 * 1024
 WRITE_TIMEOUT_S: Final = 30.0
 
 _LINGER_S: Final = 2.0
+_ON_CLOSE_RESET: Final = struct.pack("ii", 1, 0)
+_ON_CLOSE_FINISH: Final = struct.pack("ii", 0, 0)
 _PIPELINED_BYTES_MAX: Final = 1024 * 1024
 _ERROR_CODES: Final = {408: "timeout", 431: "bad_request", 405: "method_not_allowed"}
 
@@ -96,6 +100,9 @@ class ClientConnection:
 
     async def run(self) -> None:
         """Answer requests until either side has had enough."""
+        # Only a dead process closes a socket without coming by the end of this function. Its
+        # clients then get a reset, which sends them to another node; a plain end would not.
+        self._set_linger(_ON_CLOSE_RESET)
         async with self._stream:
             try:
                 refusal = await self._serve()
@@ -103,6 +110,12 @@ class ClientConnection:
                     await self._refuse(refusal)
             except trio.BrokenResourceError:
                 return
+            finally:
+                self._set_linger(_ON_CLOSE_FINISH)
+
+    def _set_linger(self, value: bytes) -> None:
+        if isinstance(self._stream, trio.SocketStream):
+            self._stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, value)
 
     async def _serve(self) -> FramingError | None:
         try:

@@ -16,11 +16,12 @@ from .leadership import Leadership
 
 ENGINE: Final = "atleastonce"
 LAG_ENTRIES_MAX: Final = 1000
+PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 QUORUM_SILENCE_MS_MAX: Final = 5000
 
 
 class About:
-    """Answers `/health` and `/metrics`.
+    """Answers `/health`, `/metrics` and `/metrics/prometheus`.
 
     Attributes:
         leader_commit: The highest commit index that this node has heard of from a leader.
@@ -68,6 +69,18 @@ class About:
     def metrics(self) -> Answer:
         """The same facts, always 200."""
         return Answer(200, msgspec.json.encode(self._state("up", self._quorum_ms())))
+
+    def prometheus(self) -> Answer:
+        """The counters as Prometheus reads them, always 200."""
+        facts = {
+            "raft_applied": self._applier.applied_index,
+            "raft_commit": self._core.commit_index,
+            "raft_lag": self.lag,
+            "raft_term": self._leadership.term,
+            **self._counters.as_dict(),
+        }
+        lines = [f"{ENGINE}_{name} {value}\n" for name, value in facts.items()]
+        return Answer(200, "".join(lines).encode(), PROMETHEUS)
 
     def _quorum_ms(self) -> int | None:
         contact_us = self._core.quorum_contact_us

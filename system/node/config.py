@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from ..bugs import UnknownBugError, parse_bugs
+from ..http.auth import SECRET_BYTES_MIN
 
 Address = tuple[str, int]
 
@@ -36,6 +37,10 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             to it.
         parent_pid: Who that process is; another parent means that it died already.
         request_deadline_ms: How long a request is held without `x-deadline-ms`.
+        jwt_secret_file: A file whose content, blanks trimmed, signs the clients' tokens (HS256);
+            None lets everybody in.
+        default_subscription_mode: Where a group begins whose first pop does not say: behind what
+            is there, or at the oldest message.
     """
 
     node: str
@@ -53,6 +58,8 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     die_with_parent: bool = False
     parent_pid: int | None = None
     request_deadline_ms: int = 5000
+    jwt_secret_file: str | None = None
+    default_subscription_mode: Literal["new", "all"] = "new"
 
 
 def _check_address(name: str, address: Address) -> None:
@@ -124,10 +131,25 @@ def read_token(path: Path) -> bytes:
     Raises:
         ConfigError: The file cannot be read or holds less than `TOKEN_BYTES_MIN` bytes.
     """
+    return _read_secret("token_file", path, TOKEN_BYTES_MIN)
+
+
+def read_jwt_secret(config: NodeConfig) -> bytes | None:
+    """Read what clients' tokens are signed with; None without authentication.
+
+    Raises:
+        ConfigError: The file cannot be read or holds less than `SECRET_BYTES_MIN` bytes.
+    """
+    if config.jwt_secret_file is None:
+        return None
+    return _read_secret("jwt_secret_file", Path(config.jwt_secret_file), SECRET_BYTES_MIN)
+
+
+def _read_secret(name: str, path: Path, bytes_min: int) -> bytes:
     try:
-        token = path.read_bytes().strip()
+        secret = path.read_bytes().strip()
     except OSError as error:
-        raise ConfigError(f"token_file: cannot read {path}: {error.strerror}") from None
-    if len(token) < TOKEN_BYTES_MIN:
-        raise ConfigError(f"token_file: {path} holds less than {TOKEN_BYTES_MIN} bytes")
-    return token
+        raise ConfigError(f"{name}: cannot read {path}: {error.strerror}") from None
+    if len(secret) < bytes_min:
+        raise ConfigError(f"{name}: {path} holds less than {bytes_min} bytes")
+    return secret

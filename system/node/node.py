@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import trio
 
@@ -13,6 +13,7 @@ from ..broker.machine import Machine
 from ..broker.planner import Planner
 from ..broker.replies import Reply
 from ..bugs import Bugs
+from ..http.auth import Guard
 from ..http.server import HttpServer
 from ..raft.core import RaftCore
 from ..raft.events import (
@@ -57,6 +58,8 @@ class NodeSettings:
         request_deadline_ms: How long a request is held that names no deadline.
         version: Told by `/health`.
         bugs: Planted defects.
+        jwt_secret: What clients' tokens are signed with; None lets everybody in.
+        subscription_mode: Where a group begins whose first pop does not say.
     """
 
     node: str
@@ -65,6 +68,8 @@ class NodeSettings:
     request_deadline_ms: int
     version: str
     bugs: Bugs
+    jwt_secret: bytes | None = field(default=None, repr=False)
+    subscription_mode: str = "new"
 
 
 class Node:
@@ -149,6 +154,8 @@ class Node:
             logbook,
             counters,
             settings.request_deadline_ms,
+            Guard(settings.jwt_secret),
+            settings.subscription_mode,
         )
         self.server = HttpServer(self.service.handle)
         names = frozenset(settings.peers)

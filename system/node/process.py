@@ -13,8 +13,8 @@ from typing import Final
 import trio
 
 from ..storage.wal import DamagedLogError, DirectoryLockedError, DiskFailedError
-from .boot import LOG_DIRECTORY, bind_sockets, open_log, run_node
-from .config import ConfigError, load_config, read_token
+from .boot import LOG_DIRECTORY, Secrets, bind_sockets, open_log, run_node
+from .config import ConfigError, load_config, read_jwt_secret, read_token
 from .logbook import Logbook
 from .writer import EXIT_DISK_FAILED
 
@@ -65,7 +65,7 @@ def run_process(config_path: str) -> int:
     with ExitStack() as stack:
         try:
             config = load_config(Path(config_path))
-            token = read_token(Path(config.token_file))
+            secrets = Secrets(read_token(Path(config.token_file)), read_jwt_secret(config))
             logbook = _open_logbook(config.log_file, config.node)
             sockets = bind_sockets(config, stack)
             _end_on_thread_crash(logbook)
@@ -79,7 +79,7 @@ def run_process(config_path: str) -> int:
                 bugs=list(config.bugs),
             )
             trio.run(
-                run_node, config, token, sockets, log, recovered, logbook, version("atleastonce")
+                run_node, config, secrets, sockets, log, recovered, logbook, version("atleastonce")
             )
         except (ConfigError, DirectoryLockedError) as error:
             _say(f"node: {error}")

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 import trio
 
 from ..http import framing
+from ..http.auth import Guard
 from ..http.routes import (
     Answer,
     FetchRequest,
@@ -36,7 +37,7 @@ REQUEST_ID_MAX: Final = 200
 
 _RETRY_PAUSE_S: Final = 0.02
 _POP_ANSWER_GRACE_S: Final = 1.5
-_FORWARDED_HEADERS: Final = ("content-type",)
+_FORWARDED_HEADERS: Final = ("content-type", "authorization")
 
 LeaderRequest = Write | PopRequest | ReadRequest
 
@@ -50,6 +51,10 @@ class LocalAnswers(Protocol):
 
     def metrics(self) -> Answer:
         """`GET /metrics`."""
+        ...
+
+    def prometheus(self) -> Answer:
+        """`GET /metrics/prometheus`."""
         ...
 
 
@@ -70,6 +75,8 @@ class Service:
         logbook: Hears of internal errors.
         counters: Counts.
         deadline_ms: How long requests are held that name no deadline of their own.
+        guard: Says who may ask for what.
+        subscription_mode: Where a group begins whose first pop does not say.
     """
 
     def __init__(
@@ -83,7 +90,11 @@ class Service:
         logbook: Logbook,
         counters: Counters,
         deadline_ms: int,
+        guard: Guard,
+        subscription_mode: str,
     ) -> None:
+        self._subscription_mode = subscription_mode
+        self._guard = guard
         self._node = node
         self._desk = desk
         self._links = links
@@ -112,8 +123,7 @@ class Service:
         if isinstance(routed, Answer):
             return Delivery(routed)
         if isinstance(routed, Local):
-            about = self._about
-            return Delivery(about.health() if routed.name == "health" else about.metrics())
+            return Delivery(self._local(routed.name))
         if isinstance(routed, PopRequest) and routed.wait_ms:
             deadline_ms = routed.wait_ms
         asker = LocalAsker(client, impatient=self._is_stopping)
@@ -128,6 +138,14 @@ class Service:
             return Delivery(served.answer)
         lease = served.lease
         return Delivery(served.answer, lambda: self.take_back(lease))
+
+    def _local(self, name: str) -> Answer:
+        match name:
+            case "health":
+                return self._about.health()
+            case "prometheus":
+                return self._about.prometheus()
+        return self._about.metrics()
 
     async def answer_forwarded(self, forward: Forward, asker: Asker) -> ReplyFrame:
         """Answer a peer's client as leader (see `gate.ForwardedRequests`)."""
@@ -280,7 +298,13 @@ class Service:
         self, method: str, target: str, headers: Mapping[str, str], body: bytes, request_id: str
     ) -> LeaderRequest | FetchRequest | Local | Answer:
         try:
-            return route(method, target, headers, body, request_id)
+            admitted = self._guard.admit(
+                method, target, headers, self._desk.stamp_us() // 1_000_000
+            )
+            if isinstance(admitted, Answer):
+                return admitted
+            subject, mode = admitted.subject, self._subscription_mode
+            return route(method, target, headers, body, request_id, subject, mode)
         except Exception as error:
             # One client's bytes must not stop the node for all others; the line says all.
             self._counters.internal_errors += 1
