@@ -24,7 +24,10 @@ _SECTIONS: Final = ("workloads", "nemeses", "rules", "bugs", "settings")
 def catalogue() -> Catalogue:
     """Collect everything, by section and name."""
     return {
-        "workloads": {name: {"sentence": spec.sentence} for name, spec in WORKLOADS.items()},
+        "workloads": {
+            name: {"sentence": spec.sentence, "rate": spec.rate, "rules": dict(spec.rules)}
+            for name, spec in WORKLOADS.items()
+        },
         "nemeses": {name: {"sentence": spec.sentence} for name, spec in NEMESES.items()},
         "rules": {
             name: {"sentence": sentence}
@@ -68,6 +71,21 @@ def _lines(found: Catalogue) -> Iterator[str]:
         yield f"{section}" + (" (--set KEY=VALUE)" if section == "settings" else "")
         for name, entry in entries.items():
             yield f"  {name:<{width}}  {entry['sentence']}{_extra(section, entry)}"
+        yield ""
+        if section == "rules":
+            yield from _workload_rules(found["workloads"])
+
+
+def _workload_rules(workloads: Mapping[str, Entry]) -> Iterator[str]:
+    """Yield the rules of each workload that has its own."""
+    for workload, entry in workloads.items():
+        rules = entry["rules"]
+        assert isinstance(rules, dict), f"workload {workload} without rules"
+        if WORKLOADS[workload].jobs is not None:
+            continue
+        width = max(map(len, rules))
+        yield f"rules of the workload {workload}"
+        yield from (f"  {name:<{width}}  {sentence}" for name, sentence in rules.items())
         yield ""
 
 

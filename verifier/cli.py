@@ -95,9 +95,11 @@ def main() -> None:
     type=float,
     default=40,
     show_default=True,
-    help="Seconds of dispatching and of faults.",
+    help="Seconds of load and of faults.",
 )
-@click.option("--rate", type=float, default=20, show_default=True, help="Dispatches a second.")
+@click.option(
+    "--rate", type=float, default=None, help="Operations a second; the workload has a default."
+)
 @click.option(
     "--interval", type=float, default=5, show_default=True, help="Mean seconds between faults."
 )
@@ -115,7 +117,7 @@ def run(
     nodes: int,
     workers: int,
     time_limit: float,
-    rate: float,
+    rate: float | None,
     interval: float,
     seed: int | None,
     settings: Sequence[str],

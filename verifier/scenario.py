@@ -18,7 +18,7 @@ from ..nemesis.fault import Fault
 from ..nemesis.plan import NemesisSettings, make_plan
 from ..nemesis.registry import NEMESES, NONE, UnknownNemesisError, check_names
 from ..system.bugs import BUGS, Bug
-from ..workloads.registry import WORKLOADS
+from ..workloads.registry import WORKLOADS, WorkloadSpec
 from .errors import UsageError, unknown_name
 from .settings import Settings, parse_settings
 
@@ -26,6 +26,7 @@ SUPERVISOR_MARGIN_S: Final = 3.0
 _NODES_MAX: Final = 9
 _WORKERS_MAX: Final = 256
 _SEED_BITS: Final = 32
+_SUPERVISED: Final = ("worker", "supervisor")
 _LIBRARIES: Final = ("atleastonce", "trio", "httptools", "msgspec", "duckdb", "numpy")
 
 
@@ -38,7 +39,7 @@ class Request:
     nodes: int
     workers: int
     time_limit_s: float
-    rate: float
+    rate: float | None
     interval_s: float
     seed: int | None
     settings: tuple[str, ...]
@@ -53,9 +54,9 @@ class Scenario:
         workload: Name of the workload.
         nemeses: Names of the nemeses, at least one.
         nodes: Nodes of the cluster, odd.
-        workers: Worker processes.
-        time_limit_s: How long jobs are dispatched and faults injected.
-        rate: Dispatches a second, over all producers.
+        workers: Worker processes; 0 where the workload needs none.
+        time_limit_s: How long clients are busy and faults injected.
+        rate: Operations a second, over all clients.
         interval_s: Mean pause between faults.
         seed: Of workload and plan.
         settings: All settings, resolved.
@@ -86,6 +87,11 @@ class Scenario:
     def node_names(self) -> tuple[str, ...]:
         """Name them n1, n2 and so on."""
         return tuple(f"n{number}" for number in range(1, self.nodes + 1))
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether a supervisor and its workers take part."""
+        return WORKLOADS[self.workload].jobs is not None
 
     def stored(self, origin_ns: int, host: Host, contract: dict[str, Json]) -> StoredScenario:
         """Build what `scenario.json` holds."""
@@ -131,16 +137,18 @@ def make_scenario(request: Request) -> Scenario:
         check_names(nemeses)
     except UnknownNemesisError as error:
         raise UsageError(str(error)) from None
+    spec = WORKLOADS[request.workload]
     _check_size(request, nemeses)
+    _check_targets(spec, nemeses)
     settings = parse_settings(request.settings)
     seed = request.seed if request.seed is not None else _fresh_seed()
     return Scenario(
         workload=request.workload,
         nemeses=nemeses,
         nodes=request.nodes,
-        workers=request.workers,
+        workers=request.workers if spec.jobs is not None else 0,
         time_limit_s=request.time_limit_s,
-        rate=request.rate,
+        rate=spec.rate if request.rate is None else request.rate,
         interval_s=request.interval_s,
         seed=seed,
         settings=settings,
@@ -200,15 +208,29 @@ def _check_size(request: Request, nemeses: Sequence[str]) -> None:
         raise UsageError(
             f"--workers {request.workers} is not allowed; choose from 1 to {_WORKERS_MAX}"
         )
+    rate = WORKLOADS[request.workload].rate if request.rate is None else request.rate
     for option, value, most in (
         ("--time-limit", request.time_limit_s, 86_400),
-        ("--rate", request.rate, 10_000),
+        ("--rate", rate, 10_000),
         ("--interval", request.interval_s, 86_400),
     ):
         if not 0 < value <= most:
             raise UsageError(f"{option} {value:g} is not allowed; it must be above 0, up to {most}")
     if request.seed is not None and not 0 <= request.seed < 1 << 63:
         raise UsageError(f"--seed {request.seed} is not allowed; it must be from 0 to 2**63 - 1")
+
+
+def _check_targets(spec: WorkloadSpec, nemeses: Sequence[str]) -> None:
+    """Refuse a nemesis whose target the workload does not run."""
+    if spec.jobs is not None:
+        return
+    fitting = [name for name, known in NEMESES.items() if known.target not in _SUPERVISED]
+    for name in nemeses:
+        if name not in fitting:
+            raise UsageError(
+                f"nemesis {name!r} needs a supervisor and workers, and workload {spec.name!r} runs "
+                f"nodes alone; choose from: {', '.join(fitting)}"
+            )
 
 
 def _make_plan(
