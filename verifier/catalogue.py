@@ -38,6 +38,7 @@ def catalogue() -> Catalogue:
                 "sentence": bug.sentence,
                 "rule": bug.rule,
                 "nemesis": bug.nemesis or None,
+                "workload": bug.workload,
                 "settings": [f"{key}={value}" for key, value in bug.settings],
             }
             for name, bug in BUGS.items()
@@ -91,8 +92,8 @@ def _workload_rules(workloads: Mapping[str, Entry]) -> Iterator[str]:
 
 def _extra(section: str, entry: Entry) -> str:
     if section == "bugs":
-        nemesis = entry["nemesis"]
-        return f" [{entry['rule']}; {nemesis or 'simulator only'}]"
+        where = f"{entry['workload']} under {entry['nemesis']}"
+        return f" [{entry['rule']}; {where if entry['nemesis'] else 'simulator only'}]"
     if section == "settings":
         default = str(entry["default"]).lower()
         return f" [{entry['group']}; {entry['allowed']}; default {default}]"

@@ -81,7 +81,7 @@ def main() -> None:
 
 
 @main.command()
-@click.argument("workload", default="jobs")
+@click.argument("workload", default="")
 @click.option(
     "--nemesis",
     metavar="NAME[,NAME...]",
@@ -126,7 +126,7 @@ def run(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Run WORKLOAD under the nemeses and judge it.
+    """Run WORKLOAD (jobs, if left out) under the nemeses and judge it.
 
     Exit status: 0 valid, 1 invalid, 2 usage, 3 unknown, 4 the harness failed.
     """

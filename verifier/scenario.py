@@ -26,13 +26,14 @@ SUPERVISOR_MARGIN_S: Final = 3.0
 _NODES_MAX: Final = 9
 _WORKERS_MAX: Final = 256
 _SEED_BITS: Final = 32
+DEFAULT_WORKLOAD: Final = "jobs"
 _SUPERVISED: Final = ("worker", "supervisor")
 _LIBRARIES: Final = ("atleastonce", "trio", "httptools", "msgspec", "duckdb", "numpy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the command line asked for, unchecked."""
+    """What the command line asked for, unchecked; an empty workload is one that fits the bugs."""
 
     workload: str
     nemeses: tuple[str, ...]
@@ -126,9 +127,9 @@ def make_scenario(request: Request) -> Scenario:
     Raises:
         UsageError: Anything in it cannot be had; the line names the value and the choices.
     """
+    request, notes = _fit_to_bugs(request)
     if request.workload not in WORKLOADS:
         raise unknown_name("workload", request.workload, WORKLOADS)
-    request, notes = _fit_to_bugs(request)
     nemeses = request.nemeses or (NONE,)
     for name in nemeses:
         if name not in NEMESES:
@@ -163,10 +164,10 @@ def _fresh_seed() -> int:
 
 
 def _fit_to_bugs(request: Request) -> tuple[Request, tuple[str, ...]]:
-    """Check the bugs, and choose the nemesis and the settings that bring them out.
+    """Check the bugs, and choose the workload, nemesis and settings that bring them out.
 
-    What the caller chose stays: a nemesis given by hand replaces the fitting ones, and a setting
-    given by hand is read after the fitting one.
+    What the caller chose stays: a workload or a nemesis given by hand replaces the fitting ones,
+    and a setting given by hand is read after the fitting one.
     """
     bugs: list[Bug] = []
     for name in request.bugs:
@@ -179,10 +180,14 @@ def _fit_to_bugs(request: Request) -> tuple[Request, tuple[str, ...]]:
                 f"verify run takes: {real}"
             )
         bugs.append(BUGS[name])
+    workload, chosen = request.workload, list[str]()
+    if not workload:
+        workload = bugs[0].workload if bugs else DEFAULT_WORKLOAD
+        if workload != DEFAULT_WORKLOAD:
+            chosen.append(workload)
     if not bugs:
-        return request, ()
+        return replace(request, workload=workload), ()
     nemeses = request.nemeses
-    chosen: list[str] = []
     if not nemeses:
         fitting = tuple(dict.fromkeys(bug.nemesis for bug in bugs))
         nemeses = tuple(name for name in fitting if name != NONE) or (NONE,)
@@ -190,7 +195,8 @@ def _fit_to_bugs(request: Request) -> tuple[Request, tuple[str, ...]]:
     pairs = tuple(f"{key}={value}" for bug in bugs for key, value in bug.settings)
     chosen += [f"--set {pair}" for pair in pairs]
     notes = (f"{', '.join(request.bugs)}: chose {' '.join(chosen)}",) if chosen else ()
-    return replace(request, nemeses=nemeses, settings=pairs + request.settings), notes
+    fitted = replace(request, workload=workload, nemeses=nemeses, settings=pairs + request.settings)
+    return fitted, notes
 
 
 def _check_size(request: Request, nemeses: Sequence[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from ..bugs import NO_BUGS, Bugs
 from .claims import Claims
 from .lease import Position
@@ -35,6 +37,7 @@ class State:
     """
 
     def __init__(self, bugs: Bugs = NO_BUGS) -> None:
+        self._bugs = bugs
         self.now_us = 0
         self.queues: dict[str, Queue] = {}
         self.partitions: dict[str, Partition] = {}
@@ -137,9 +140,12 @@ class State:
     ) -> None:
         """Put a copy of a message into its queue's dead letters."""
         queue, partition = cursor.group.queue, cursor.partition
+        message = partition.at(offset)
+        if "dead-letter-without-payload" in self._bugs:
+            message = msgspec.structs.replace(message, payload=b"null")
         letter = DeadLetter(
             mint.new_id(),
-            partition.at(offset),
+            message,
             partition.partition_id,
             queue.name,
             partition.name,
@@ -149,6 +155,12 @@ class State:
             self.now_us,
         )
         queue.dead[letter.dead_letter_id] = letter
+
+    def forget_released(self) -> None:
+        """Forget every released lease; only the defect `ack-forgotten-on-failover` does."""
+        for partition in self.partitions.values():
+            for cursor in partition.cursors:
+                cursor.position = msgspec.structs.replace(cursor.position, released=None)
 
     def drop_queue(self, queue: Queue) -> None:
         """Remove a queue with messages, cursors, registrations and dead letters."""
