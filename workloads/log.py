@@ -222,6 +222,7 @@ class LogActivity:
     async def _read_to_end(self, reader: Reader) -> None:
         quiet = 0
         while True:
+            await trio.lowlevel.checkpoint()
             begun_s = trio.current_time()
             with trio.CancelScope(shield=True):
                 polled = await reader.poll(final=True)

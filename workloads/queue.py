@@ -218,6 +218,7 @@ class QueueActivity:
             final=True,
         )
         while empties < wanted:
+            await trio.lowlevel.checkpoint()
             begun_s = trio.current_time()
             # An operation is never cut off: what it took would be nobody's.
             with trio.CancelScope(shield=True):
