@@ -1,4 +1,4 @@
-"""What the workloads `queue` and `log` are judged by: rules by name, and a few sizes of the run."""
+"""What workloads that run nodes alone are judged by: rules by name, and a few sizes of the run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,18 @@ LOG_RULES: Final[dict[str, str]] = {
     "torn": "a transaction was visible in part",
 }
 
-BROKER_RULES: Final[dict[str, dict[str, str]]] = {"queue": QUEUE_RULES, "log": LOG_RULES}
+CLAIM_RULES: Final[dict[str, str]] = {
+    "two-winners": "two clients were told that they had won one key",
+    "not-the-winner": "a read or a loser was told another value than the winner's",
+    "value-from-nowhere": "a key had a value that nobody put, or whose claim certainly failed",
+    "absent-after-claim": "a key was absent after somebody had been told its value",
+}
+
+BROKER_RULES: Final[dict[str, dict[str, str]]] = {
+    "queue": QUEUE_RULES,
+    "log": LOG_RULES,
+    "claim": CLAIM_RULES,
+}
 
 
 class BrokerContract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,13 +60,13 @@ class BrokerContract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Attributes:
         name: Whose rules hold.
-        nodes: How many nodes must have been read at the end (`log`).
+        nodes: How many nodes must have been read at the end (`log`, `claim`).
         lease_s: Lease of a pop (`queue`).
         clock_slack_s: Two readings of the clock may differ by this.
         witnesses_max: Witnesses that a verdict carries for each rule; all violations are counted.
     """
 
-    name: Literal["queue", "log"]
+    name: Literal["queue", "log", "claim"]
     nodes: int = 3
     lease_s: float = 3.0
     clock_slack_s: float = 0.005

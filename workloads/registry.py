@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..checkers.attempts import check_attempts
-from ..checkers.broker_contract import LOG_RULES, QUEUE_RULES, broker_contract_from_json
+from ..checkers.broker_contract import (
+    CLAIM_RULES,
+    LOG_RULES,
+    QUEUE_RULES,
+    broker_contract_from_json,
+)
+from ..checkers.claim_checker import check_claim
 from ..checkers.contract import RULES, contract_from_json
 from ..checkers.log_checker import check_log
 from ..checkers.queue_checker import check_queue
@@ -15,6 +21,7 @@ from ..checkers.verdict import Json, Verdict
 from ..histories.folder import RunRecords
 from ..system.client import Endpoint
 from .activity import Activity, Load
+from .claim import ClaimActivity
 from .jobs import QUEUE
 from .log import LogActivity
 from .pinned import ClientRecorder
@@ -92,6 +99,14 @@ WORKLOADS: Final[dict[str, WorkloadSpec]] = {
             rules=LOG_RULES,
             check=lambda run, plain: check_log(run, broker_contract_from_json(plain)),
             activity=LogActivity,
+        ),
+        WorkloadSpec(
+            name="claim",
+            sentence="clients race to put their own value under a key, and read it; nodes alone",
+            rate=100,
+            rules=CLAIM_RULES,
+            check=lambda run, plain: check_claim(run, broker_contract_from_json(plain)),
+            activity=ClaimActivity,
         ),
     )
 }

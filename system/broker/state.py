@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from ..bugs import NO_BUGS, Bugs
 from .claims import Claims
 from .lease import Position
@@ -12,6 +10,7 @@ from .mint import Mint
 from .options import implicit_options
 from .outcomes import Outcomes
 from .partition import Partition
+from .planted import without_memory, without_payload
 from .queue import Queue
 from .readiness import Cursor, Group, Readiness
 from .replies import DeadLetter
@@ -142,7 +141,7 @@ class State:
         queue, partition = cursor.group.queue, cursor.partition
         message = partition.at(offset)
         if "dead-letter-without-payload" in self._bugs:
-            message = msgspec.structs.replace(message, payload=b"null")
+            message = without_payload(message)
         letter = DeadLetter(
             mint.new_id(),
             message,
@@ -160,7 +159,7 @@ class State:
         """Forget every released lease; only the defect `ack-forgotten-on-failover` does."""
         for partition in self.partitions.values():
             for cursor in partition.cursors:
-                cursor.position = msgspec.structs.replace(cursor.position, released=None)
+                cursor.position = without_memory(cursor.position)
 
     def drop_queue(self, queue: Queue) -> None:
         """Remove a queue with messages, cursors, registrations and dead letters."""
