@@ -19,6 +19,7 @@ QUEUE_RULES: Final[dict[str, str]] = {
     "pop-internal-gap": "one pop's messages of a partition were not contiguous",
     "pop-skip": "a pop began above everything that could have been acked",
     "payload-mismatch": "a message arrived with another payload than it was enqueued with",
+    "ack-not-recalled": "a repeated ack was refused, though its lease was the last one released",
 }
 
 LOG_RULES: Final[dict[str, str]] = {

@@ -15,6 +15,7 @@ from .queue_rules import (
     judge_offsets,
     judge_overlap,
     judge_payload,
+    judge_recall,
     judge_redelivered,
     judge_skip,
     judge_unexpected,
@@ -40,9 +41,11 @@ def check_queue(run: RunRecords, contract: BrokerContract) -> Verdict:
     ]
     if "lost" not in evidence.unjudged:
         findings += judge_lost(facts)
-    if "pop-skip" not in evidence.unjudged:
+    if not facts.open_pops:
         findings += judge_skip(facts)
+        findings += judge_recall(facts)
     judged = {rule: len(facts.pops) if rule in _PER_POP else _taken(facts) for rule in QUEUE_RULES}
+    judged["ack-not-recalled"] = len(facts.again)
     return conclude_ops(run, contract, evidence, findings, _strength(facts), judged)
 
 
@@ -61,7 +64,7 @@ def _weigh(facts: QueueFacts, evidence: OpEvidence) -> None:
         evidence.unjudged.add("lost")
     if facts.open_pops:
         evidence.reasons.append(f"{facts.open_pops} dequeues never ended")
-        evidence.unjudged |= {"lost", "pop-skip"}
+        evidence.unjudged |= {"lost", "pop-skip", "ack-not-recalled"}
 
 
 def _strength(facts: QueueFacts) -> dict[str, Json]:
@@ -83,5 +86,6 @@ def _strength(facts: QueueFacts) -> dict[str, Json]:
         "unanswered_pops": facts.unanswered,
         "deliveries": len(taken),
         "redelivered": sum(len(all_) > 1 for all_ in facts.taken.values()),
+        "acks_again": dict(Counter(ack for again in facts.again for ack in again.acks)),
         "acks": dict(Counter(one.delivery.ack for one in taken)),
     }

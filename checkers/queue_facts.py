@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 
 from ..histories.ops import DRAIN
 from ..histories.queue_ops import (
+    ACK_AGAIN,
     DEQUEUE,
     ENQUEUE,
     MAY_HOLD,
     SETTLED,
+    AckAgain,
+    AckedAgain,
+    AckOutcome,
     Delivery,
     Dequeue,
     Dequeued,
@@ -89,6 +93,21 @@ class Taken:
         return self.delivery.ack in MAY_HOLD
 
 
+@dataclass(frozen=True, slots=True)
+class Again:
+    """One ack that was asked for once more, and answered.
+
+    Attributes:
+        op: Its records.
+        asked: What was asked for.
+        acks: One outcome for each message.
+    """
+
+    op: Paired
+    asked: AckAgain
+    acks: tuple[AckOutcome, ...]
+
+
 @dataclass(slots=True)
 class QueueFacts:
     """The whole history.
@@ -97,6 +116,7 @@ class QueueFacts:
         puts: Enqueues by id.
         pops: Answered pops in order of invocation.
         taken: Deliveries by id, in order of their pops' invocation.
+        again: Acks that were asked for once more, and answered.
         unanswered: Pops that failed.
         open_pops: Pops that never ended: nobody knows what they took.
         is_drained: Whether the drain reached its end.
@@ -105,6 +125,7 @@ class QueueFacts:
     puts: dict[str, Put] = field(default_factory=dict)
     pops: list[Pop] = field(default_factory=list)
     taken: dict[str, list[Taken]] = field(default_factory=lambda: defaultdict(list))
+    again: list[Again] = field(default_factory=list)
     unanswered: int = 0
     open_pops: int = 0
     is_drained: bool = False
@@ -118,6 +139,11 @@ def derive_queue(pairs: Sequence[Paired], evidence: OpEvidence) -> QueueFacts:
             _add_put(facts, pair, evidence)
         elif pair.invoke.f == DEQUEUE:
             _add_pop(facts, pair, evidence)
+        elif pair.invoke.f == ACK_AGAIN and pair.is_ok and pair.end is not None:
+            asked = decode_value(pair.invoke, AckAgain, evidence)
+            done = decode_value(pair.end, AckedAgain, evidence)
+            if asked is not None and done is not None:
+                facts.again.append(Again(pair, asked, done.acks))
         elif pair.invoke.f == DRAIN:
             facts.is_drained = facts.is_drained or pair.is_ok
     return facts

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ..histories.ops import Op
-from ..histories.queue_ops import MAY_HOLD, Delivery
+from ..histories.queue_ops import MAY_HOLD, SETTLED, Delivery
 from .broker_evidence import OpFinding, Paired
 from .findings import seconds
 from .queue_facts import Pop, QueueFacts, Taken
@@ -192,6 +192,44 @@ def judge_payload(facts: QueueFacts) -> Iterator[OpFinding]:
                 )
                 yield OpFinding("payload-mismatch", text, (*put.op.ops, *one.pop.op.ops), (id_,))
                 break
+
+
+def judge_recall(facts: QueueFacts) -> Iterator[OpFinding]:
+    """Judge `ack-not-recalled`.
+
+    The repeat of an ack that was carried out gets its first answer as long as no other lease of
+    that partition was released in between; an ack without a known outcome may have released one.
+    """
+    releases: dict[str, list[Pop]] = defaultdict(list)
+    for pop in facts.pops:
+        for partition, deliveries in pop.by_partition().items():
+            if any(delivery.ack in MAY_HOLD for delivery in deliveries):
+                releases[partition].append(pop)
+    for again in facts.again:
+        asked = zip(again.asked.ids, again.acks, strict=False)
+        refused = [id_ for id_, ack in asked if ack == "rejected"]
+        first = _released_by(releases[again.asked.partition], again.asked.lease)
+        if not refused or first is None or again.op.end is None:
+            continue
+        until_ns = again.op.end.time_ns
+        if any(
+            pop is not first and pop.done_ns > first.popped_ns and pop.popped_ns < until_ns
+            for pop in releases[again.asked.partition]
+        ):
+            continue
+        text = (
+            f"the ack of {', '.join(refused)} under lease {again.asked.lease} was carried out; "
+            "asked for again, with no other lease of that partition released since, it was refused"
+        )
+        yield OpFinding("ack-not-recalled", text, (*first.op.ops, *again.op.ops), tuple(refused))
+
+
+def _released_by(pops: list[Pop], lease: str) -> Pop | None:
+    """Return the pop whose ack certainly released a lease."""
+    for pop in pops:
+        if pop.deliveries[0].lease == lease and all(d.ack in SETTLED for d in pop.deliveries):
+            return pop
+    return None
 
 
 def _done(one: Taken) -> int:

@@ -9,6 +9,7 @@ import msgspec
 
 ENQUEUE: Final = "enqueue"
 DEQUEUE: Final = "dequeue"
+ACK_AGAIN: Final = "ack-again"
 
 AckOutcome = Literal["acked", "noop", "rejected", "missing", "unknown"]
 """What became of one delivery's ack.
@@ -94,6 +95,26 @@ class Dequeued(msgspec.Struct, frozen=True, kw_only=True):
 
     popped_ns: int
     deliveries: tuple[Delivery, ...]
+
+
+class AckAgain(msgspec.Struct, frozen=True, kw_only=True):
+    """Invocation of `ack-again`: an ack that was carried out, asked for a second time.
+
+    Attributes:
+        partition: Whose messages it settles.
+        lease: The lease that it names.
+        ids: The messages.
+    """
+
+    partition: str
+    lease: str
+    ids: tuple[str, ...]
+
+
+class AckedAgain(msgspec.Struct, frozen=True, kw_only=True):
+    """Completion `ok` of `ack-again`: one outcome for each message."""
+
+    acks: tuple[AckOutcome, ...]
 
 
 def digest_of(payload: bytes) -> str:

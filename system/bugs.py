@@ -81,7 +81,7 @@ _ALL: Final = (
     Bug(
         "ack-forgotten-on-failover",
         "a new leader does not know which acks were carried out, and refuses their repeats",
-        "lost",
+        "ack-not-recalled",
         "kill-leader",
         (),
         "queue",

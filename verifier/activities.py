@@ -77,6 +77,7 @@ def make_activity(stage: Stage) -> Activity:
         clients_per_node=settings.clients_per_node,
         partitions=settings.partitions,
         lease_s=settings.lease_s,
+        reack=settings.reack,
         txn=settings.txn,
         try_timeout_s=settings.client_timeout_s,
         settle_s=settings.settle_s,

@@ -155,6 +155,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         ),
     ] = 6.0
     lease_s: Annotated[int, Meta(ge=1, le=60, extra=_about("workload", "queue: a pop's lease"))] = 3
+    reack: Annotated[
+        float,
+        Meta(ge=0, le=1, extra=_about("workload", "queue: share of acks asked for once more")),
+    ] = 0.1
     txn: Annotated[
         bool,
         Meta(extra=_about("workload", "log: each send is one transaction of 1 to 4 records")),

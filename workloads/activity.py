@@ -34,6 +34,7 @@ class Load:
         clients_per_node: Clients of each node.
         partitions: Partitions of the queue (`queue`).
         lease_s: Lease of a pop (`queue`).
+        reack: Share of acks that are asked for a second time (`queue`).
         txn: Whether each send is one transaction of several pushes (`log`).
         try_timeout_s: How long a client waits for an answer.
         settle_s: Pause between the healing and the final phase.
@@ -46,6 +47,7 @@ class Load:
     clients_per_node: int = 2
     partitions: int = 16
     lease_s: int = 3
+    reack: float = 0.0
     txn: bool = False
     try_timeout_s: float = 6.0
     settle_s: float = 3.0

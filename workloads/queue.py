@@ -2,13 +2,15 @@
 
 Half of the operations enqueue one message into a random partition. The other half dequeue: one pop
 (from any partition or one, waiting not at all, 200 ms or 1 s, 1 to 5 messages), then one ack of all
-that it delivered, each under its lease. At the end every client pops until it has found nothing
-several times in a row, for longer than a lease.
+that it delivered, each under its lease. A share of the acks is asked for once more, up to two
+seconds later and through any node, as a client would whose answer was lost. At the end every client
+pops until it has found nothing several times in a row, for longer than a lease.
 """
 
 from __future__ import annotations
 
 import itertools
+import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,8 +22,12 @@ import trio
 
 from ..histories.ops import DRAIN, OpType
 from ..histories.queue_ops import (
+    ACK_AGAIN,
     DEQUEUE,
     ENQUEUE,
+    SETTLED,
+    AckAgain,
+    AckedAgain,
     AckOutcome,
     Delivery,
     Dequeue,
@@ -51,6 +57,7 @@ _BATCH_MAX: Final = 5
 _DRAIN_BATCH: Final = 20
 _DRAIN_WAIT_MS: Final = 1000
 _PAUSE_S: Final = 0.2
+_REACK_S_MAX: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,8 @@ class QueueActivity:
         self._recorder = recorder
         self._numbers = itertools.count()
         self._clients = make_clients(endpoints, recorder, load)
+        self._repeats = itertools.count()
+        self._beside: trio.Nursery | None = None
 
     async def prepare(self) -> None:
         """Configure the queue so that nothing leaves it but by an ack."""
@@ -89,10 +98,11 @@ class QueueActivity:
 
     async def load(self) -> None:
         """Enqueue and dequeue."""
-        async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as self._beside, trio.open_nursery() as nursery:
             for client in self._clients:
                 act = partial(self._act, client)
                 nursery.start_soon(keep_busy, self._load, len(self._clients), client.random, act)
+        self._beside = None
 
     async def _act(self, client: PinnedClient) -> None:
         if client.random.random() < 0.5:
@@ -156,15 +166,38 @@ class QueueActivity:
         outcomes: list[AckOutcome] = []
         error_text = None
         if messages:
-            type_, outcomes, error_text = await self._ack(client, messages)
+            acked, outcomes, error_text = await self._ack(client, messages)
+            # What was delivered was delivered, also where its ack certainly failed.
+            type_ = "info" if acked == "info" else "ok"
         deliveries = tuple(map(_delivery, messages, outcomes))
         done = Dequeued(popped_ns=popped_ns, deliveries=deliveries)
         client.complete(op, type_, msgspec.to_builtins(done), error_text)
+        is_settled = bool(outcomes) and set(outcomes) <= SETTLED
+        if self._beside is not None and is_settled and client.random.random() < self._load.reack:
+            self._beside.start_soon(self._ack_again, client.random, messages)
         return bool(messages)
+
+    async def _ack_again(self, stream: random.Random, messages: tuple[Message, ...]) -> None:
+        """Ask for an ack once more, through any node, as a client of its own."""
+        node, number = stream.choice(tuple(self._endpoints)), next(self._repeats)
+        endpoint = self._endpoints[node]
+        client = PinnedClient(node, number, endpoint, self._recorder, self._load, "again-")
+        await trio.sleep(stream.uniform(0, _REACK_S_MAX))
+        asked = AckAgain(
+            partition=messages[0].partition,
+            lease=messages[0].lease_id,
+            ids=tuple(message.transaction_id for message in messages),
+        )
+        op = client.invoke(ACK_AGAIN, msgspec.to_builtins(asked))
+        type_, outcomes, error_text = await self._ack(client, messages)
+        done = AckedAgain(acks=tuple(outcomes))
+        client.complete(op, type_, msgspec.to_builtins(done), error_text)
+        await client.aclose()
 
     async def _ack(
         self, client: PinnedClient, messages: tuple[Message, ...]
     ) -> tuple[OpType, list[AckOutcome], str | None]:
+        """Ack all; returns how that ended, what became of each, and the first error."""
         acks = [
             {
                 "transactionId": message.transaction_id,
@@ -178,7 +211,7 @@ class QueueActivity:
             results = await client.ask(calls.ack_batch(acks, group=GROUP))
         except BrokerError as error:
             if outcome_of(error) == "fail":
-                return "ok", ["rejected"] * len(messages), str(error)
+                return "fail", ["rejected"] * len(messages), str(error)
             return "info", ["unknown"] * len(messages), str(error)
         outcomes: list[AckOutcome] = ["missing"] * len(messages)
         errors: list[str] = []

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 from atleastonce.histories.ops import DRAIN
 from atleastonce.histories.queue_ops import (
+    ACK_AGAIN,
     DEQUEUE,
     ENQUEUE,
+    AckAgain,
+    AckedAgain,
     AckOutcome,
     Delivery,
     Dequeue,
@@ -280,6 +283,18 @@ def break_payload_mismatch(history: OpHistory) -> None:
     take(history, 2, 3, delivery("x", 9, 0, "a"))
 
 
+def ack_again(history: OpHistory, from_s: float, ack: AckOutcome) -> None:
+    """Ask once more for the ack of x under lease a."""
+    asked = AckAgain(partition="9", lease="a", ids=("x",))
+    history.op(ACK_AGAIN, from_s, from_s + 0.1, asked, AckedAgain(acks=(ack,)))
+
+
+def break_ack_not_recalled(history: OpHistory) -> None:
+    put(history, 1, "x", 0)
+    take(history, 2, 3, delivery("x", 9, 0, "a"))
+    ack_again(history, 4, "rejected")
+
+
 BREAKS: dict[Callable[[OpHistory], None], str] = {
     break_lost: "lost",
     break_lost_with_every_ack_rejected: "lost",
@@ -293,4 +308,5 @@ BREAKS: dict[Callable[[OpHistory], None], str] = {
     break_pop_internal_gap: "pop-internal-gap",
     break_pop_skip: "pop-skip",
     break_payload_mismatch: "payload-mismatch",
+    break_ack_not_recalled: "ack-not-recalled",
 }

@@ -16,7 +16,18 @@ from atleastonce.histories.ops import DRAIN
 from atleastonce.histories.queue_ops import DEQUEUE, ENQUEUE, Enqueue, Enqueued
 
 from .op_histories import OpHistory, at, broken_rules
-from .queue_histories import BREAKS, END_S, STEPS, Model, Step, ask, delivery, put, take
+from .queue_histories import (
+    BREAKS,
+    END_S,
+    STEPS,
+    Model,
+    Step,
+    ack_again,
+    ask,
+    delivery,
+    put,
+    take,
+)
 
 Break = Callable[[OpHistory], None]
 
@@ -145,6 +156,27 @@ def test_pop_that_begins_at_the_very_moment_of_an_ack_may_still_have_the_message
     put(history, 1, "x", 0)
     take(history, 2, 6, delivery("x", 9, 0, "a"))
     take(history, 5.9, 7, delivery("x", 9, 0, "b", "rejected"))
+
+    assert judge(drained(history)).valid is True
+
+
+def test_repeated_ack_may_be_refused_once_another_lease_was_released_there() -> None:
+    history = OpHistory()
+    put(history, 1, "x", 0)
+    put(history, 1.1, "y", 1)
+    take(history, 2, 3, delivery("x", 9, 0, "a"))
+    take(history, 4, 5, delivery("y", 9, 1, "b", "unknown"), known=False)
+    ack_again(history, 4.5, "rejected")
+
+    assert judge(drained(history)).valid is True
+
+
+def test_repeated_ack_of_what_was_never_carried_out_may_be_refused() -> None:
+    history = clean()
+    put(history, 8, "x", 2)
+    take(history, 9, 13, delivery("x", 9, 2, "a", "rejected"))
+    ack_again(history, 13.5, "rejected")
+    take(history, 14, 15, delivery("x", 9, 2, "b"))
 
     assert judge(drained(history)).valid is True
 
