@@ -34,7 +34,7 @@ _OF_TRANSACTIONS = ("G0", "int-nonmonotonic-send", "int-send-skip", "torn")
 
 
 def check_log(run: RunRecords, contract: BrokerContract) -> Verdict:
-    """Judge a run by every rule of `LOG_RULES`; a hundred thousand operations take seconds."""
+    """Judge a run by every rule of `LOG_RULES`; a hundred thousand operations take some seconds."""
     evidence = weigh_run(run)
     facts = derive_log(pairs_of(run), evidence)
     _weigh(facts, contract, evidence)

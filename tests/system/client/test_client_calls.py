@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 
-from atleastonce.system.client import BrokerError, FetchFrom, calls, fetching
+from atleastonce.system.client import BrokerError, FetchFrom, calls, fetching, keyvalue
 from atleastonce.system.client.wire import Response
 
 
@@ -57,6 +57,21 @@ def test_fetch_that_is_refused_or_garbled_is_an_error() -> None:
         with pytest.raises(BrokerError) as caught:
             call.read(Response(status, body))
         assert caught.value.definite is definite
+
+
+def test_key_value_operations_go_as_they_are_and_results_keep_their_values() -> None:
+    operation = {"op": "putIfAbsent", "ns": "n", "key": "k", "value": "mine", "forever": True}
+    call = keyvalue.kv([operation])
+    assert (call.method, call.target) == ("POST", "/api/v1/kv")
+    assert msgspec.json.decode(call.body) == {"operations": [operation]}
+    result = {"index": 0, "op": "putIfAbsent", "key": "k", "applied": False, "version": 3}
+    body = {"results": [{**result, "value": "theirs", "expiresAt": None, "reason": "exists"}]}
+    [read] = call.read(answer(body))
+    assert (read.applied, read.version, read.reason) == (False, 3, "exists")
+    assert bytes(read.value) == b'"theirs"'
+    with pytest.raises(BrokerError) as caught:
+        call.read(answer({"error": "Not Found", "code": "no_such_route"}, 404))
+    assert caught.value.definite
 
 
 def test_pop_that_does_not_wait_names_no_timeout() -> None:
