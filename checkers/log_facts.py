@@ -10,6 +10,7 @@ from ..histories.log_ops import (
     FINAL_READ,
     POLL,
     SEND,
+    SEND_AGAIN,
     Poll,
     Polled,
     ReadEntry,
@@ -100,6 +101,8 @@ def derive_log(pairs: Sequence[Paired], evidence: OpEvidence) -> LogFacts:
     for pair in pairs:
         if pair.invoke.f == SEND:
             _add_send(facts, pair, evidence)
+        elif pair.invoke.f == SEND_AGAIN:
+            _add_repeat(facts, pair, evidence)
         elif pair.invoke.f == POLL:
             _add_read(facts, pair, evidence)
         elif pair.invoke.f == FINAL_READ and pair.is_ok:
@@ -141,6 +144,16 @@ def _add_send(facts: LogFacts, pair: Paired, evidence: OpEvidence) -> None:
             evidence.damage(f"operation {pair.invoke.index}: sends {name_of(record)} again")
         facts.sent[record] = append
     for record, offset in zip(asked.records, offsets, strict=False):
+        _place(facts, record, offset, pair)
+
+
+def _add_repeat(facts: LogFacts, pair: Paired, evidence: OpEvidence) -> None:
+    """Take what a repeated send was told: the places that its records have had all along."""
+    asked = decode_value(pair.invoke, Send, evidence)
+    if asked is None or not pair.is_ok or pair.end is None:
+        return
+    answer = decode_value(pair.end, Sent, evidence)
+    for record, offset in zip(asked.records, answer.offsets if answer else (), strict=False):
         _place(facts, record, offset, pair)
 
 

@@ -26,7 +26,7 @@ _PER_POP = ("pop-internal-gap", "pop-skip")
 
 
 def check_queue(run: RunRecords, contract: BrokerContract) -> Verdict:
-    """Judge a run by every rule of `QUEUE_RULES`; a hundred thousand operations take some seconds."""
+    """Judge a run by every rule of `QUEUE_RULES`; 100,000 operations take some seconds."""
     evidence = weigh_run(run)
     facts = derive_queue(pairs_of(run), evidence)
     _weigh(facts, evidence)

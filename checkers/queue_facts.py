@@ -11,6 +11,7 @@ from ..histories.queue_ops import (
     ACK_AGAIN,
     DEQUEUE,
     ENQUEUE,
+    ENQUEUE_AGAIN,
     MAY_HOLD,
     SETTLED,
     AckAgain,
@@ -116,6 +117,7 @@ class QueueFacts:
         puts: Enqueues by id.
         pops: Answered pops in order of invocation.
         taken: Deliveries by id, in order of their pops' invocation.
+        puts_again: Enqueues that were asked for once more, and answered.
         again: Acks that were asked for once more, and answered.
         unanswered: Pops that failed.
         open_pops: Pops that never ended: nobody knows what they took.
@@ -125,6 +127,7 @@ class QueueFacts:
     puts: dict[str, Put] = field(default_factory=dict)
     pops: list[Pop] = field(default_factory=list)
     taken: dict[str, list[Taken]] = field(default_factory=lambda: defaultdict(list))
+    puts_again: list[Put] = field(default_factory=list)
     again: list[Again] = field(default_factory=list)
     unanswered: int = 0
     open_pops: int = 0
@@ -139,6 +142,11 @@ def derive_queue(pairs: Sequence[Paired], evidence: OpEvidence) -> QueueFacts:
             _add_put(facts, pair, evidence)
         elif pair.invoke.f == DEQUEUE:
             _add_pop(facts, pair, evidence)
+        elif pair.invoke.f == ENQUEUE_AGAIN and pair.is_ok and pair.end is not None:
+            put = decode_value(pair.invoke, Enqueue, evidence)
+            if put is not None:
+                told = decode_value(pair.end, Enqueued, evidence)
+                facts.puts_again.append(Put(pair, put, told))
         elif pair.invoke.f == ACK_AGAIN and pair.is_ok and pair.end is not None:
             asked = decode_value(pair.invoke, AckAgain, evidence)
             done = decode_value(pair.end, AckedAgain, evidence)

@@ -117,8 +117,8 @@ def judge_offsets(facts: QueueFacts) -> Iterator[OpFinding]:
     holders: dict[tuple[str, int], dict[str, Paired]] = defaultdict(dict)
     places: dict[str, dict[tuple[str, int], Paired]] = defaultdict(dict)
     told = [
-        (id_, (put.asked.partition, put.answer.offset), put.op)
-        for id_, put in facts.puts.items()
+        (put.asked.id, (put.asked.partition, put.answer.offset), put.op)
+        for put in (*facts.puts.values(), *facts.puts_again)
         if put.answer is not None and put.answer.offset is not None
     ]
     told += [

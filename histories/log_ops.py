@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 SEND: Final = "send"
+SEND_AGAIN: Final = "send-again"
 POLL: Final = "poll"
 ASSIGN: Final = "assign"
 CRASH: Final = "crash"
@@ -25,7 +26,7 @@ class SentRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Send(msgspec.Struct, frozen=True, kw_only=True):
-    """Invocation of `send`.
+    """Invocation of `send`, and of `send-again`, which sends the same records once more.
 
     Attributes:
         records: What to append, in this order.
@@ -37,7 +38,7 @@ class Send(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """Completion `ok` of `send`.
+    """Completion `ok` of either.
 
     Attributes:
         offsets: One for each record; empty for a transaction, whose answer has none.

@@ -8,6 +8,7 @@ from zlib import crc32
 import msgspec
 
 ENQUEUE: Final = "enqueue"
+ENQUEUE_AGAIN: Final = "enqueue-again"
 DEQUEUE: Final = "dequeue"
 ACK_AGAIN: Final = "ack-again"
 
@@ -25,7 +26,7 @@ SETTLED: Final[frozenset[AckOutcome]] = frozenset({"acked", "noop"})
 
 
 class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
-    """Invocation of `enqueue`.
+    """Invocation of `enqueue`, and of `enqueue-again`, which sends the same message once more.
 
     Attributes:
         id: The message's id, unique in the run.
@@ -39,7 +40,7 @@ class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Enqueued(msgspec.Struct, frozen=True, kw_only=True):
-    """Completion `ok` of `enqueue`; `status` is `queued` or `duplicate`."""
+    """Completion `ok` of either; `status` is `queued` or `duplicate`."""
 
     status: str
     offset: int | None

@@ -78,6 +78,8 @@ def make_activity(stage: Stage) -> Activity:
         partitions=settings.partitions,
         lease_s=settings.lease_s,
         reack=settings.reack,
+        resend=settings.resend,
+        resend_after_s_max=settings.resend_after_s_max,
         txn=settings.txn,
         try_timeout_s=settings.client_timeout_s,
         settle_s=settings.settle_s,

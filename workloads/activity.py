@@ -35,6 +35,8 @@ class Load:
         partitions: Partitions of the queue (`queue`).
         lease_s: Lease of a pop (`queue`).
         reack: Share of acks that are asked for a second time (`queue`).
+        resend: Share of messages and records that are sent a second time (`queue`, `log`).
+        resend_after_s_max: Latest moment of that.
         txn: Whether each send is one transaction of several pushes (`log`).
         try_timeout_s: How long a client waits for an answer.
         settle_s: Pause between the healing and the final phase.
@@ -48,6 +50,8 @@ class Load:
     partitions: int = 16
     lease_s: int = 3
     reack: float = 0.0
+    resend: float = 0.0
+    resend_after_s_max: float = 5.0
     txn: bool = False
     try_timeout_s: float = 6.0
     settle_s: float = 3.0

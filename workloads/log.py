@@ -3,7 +3,8 @@
 A `send` appends one record, or one transaction of one to four records over several keys and both
 queues. A `poll` fetches all keys that its client has assigned to itself, from positions that the
 client holds, as its node has them: maybe behind, never wrong. A `crash` makes a client forget its
-positions. At the end one reader of each node reads every key from its beginning.
+positions. A share of the sends is made once more, a little later and through any node, as a client
+would whose answer was lost. At the end one reader of each node reads every key from its beginning.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ..histories.log_ops import (
     FINAL_READ,
     POLL,
     SEND,
+    SEND_AGAIN,
     Assigned,
     FinalRead,
     Poll,
@@ -44,7 +46,7 @@ from ..system.client import (
 )
 from .activity import Load
 from .log_keys import QUEUES, Keys, partition_of, payload_of, queue_of, read_payload
-from .pinned import ClientRecorder, PinnedClient, keep_busy, make_clients, outcome_of
+from .pinned import ClientRecorder, PinnedClient, Repeats, keep_busy, make_clients, outcome_of
 
 OPTIONS: Final[Mapping[str, object]] = {"dedupWindowSeconds": 86_400}
 QUIET_POLLS: Final = 2
@@ -134,6 +136,7 @@ class LogActivity:
         self._recorder = recorder
         self._keys = Keys()
         self._acked: set[SentRecord] = set()
+        self._repeats = Repeats(endpoints, recorder, load)
         self._readers = [Reader(client) for client in make_clients(endpoints, recorder, load)]
 
     async def prepare(self) -> None:
@@ -147,11 +150,12 @@ class LogActivity:
 
     async def load(self) -> None:
         """Send and poll."""
-        async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as self._repeats.nursery, trio.open_nursery() as nursery:
             for reader in self._readers:
                 stream = reader.client.random
                 act = partial(self._act, reader)
                 nursery.start_soon(keep_busy, self._load, len(self._readers), stream, act)
+        self._repeats.nursery = None
 
     async def _act(self, reader: Reader) -> None:
         stream = reader.client.random
@@ -168,8 +172,20 @@ class LogActivity:
     async def _send(self, client: PinnedClient) -> None:
         count = client.random.randint(1, _TXN_RECORDS_MAX) if self._load.txn else 1
         records = tuple(self._keys.take(client.random) for _ in range(count))
+        if await self._append(client, SEND, records):
+            self._acked.update(records)
+            again = partial(self._append_again, records)
+            self._repeats.maybe(
+                self._load.resend, self._load.resend_after_s_max, client.random, again
+            )
+
+    async def _append_again(self, records: tuple[SentRecord, ...], client: PinnedClient) -> None:
+        await self._append(client, SEND_AGAIN, records)
+
+    async def _append(self, client: PinnedClient, f: str, records: tuple[SentRecord, ...]) -> bool:
+        """Send records; returns whether that was acknowledged."""
         asked = Send(records=records, txn=self._load.txn)
-        op = client.invoke(SEND, msgspec.to_builtins(asked))
+        op = client.invoke(f, msgspec.to_builtins(asked))
         try:
             if self._load.txn:
                 result = await client.ask(calls.transaction({"operations": _operations(records)}))
@@ -177,20 +193,20 @@ class LogActivity:
                     # A repeat by the node itself rolls back as a duplicate of what it committed.
                     known = result.reason != "duplicate"
                     client.complete(op, "fail" if known else "info", error=result.error)
-                    return
+                    return False
                 sent = Sent()
             else:
                 pushed = await client.ask(calls.push([_item(record) for record in records]))
                 refused = [result for result in pushed if result.offset is None]
                 if refused:
                     client.complete(op, "fail", error=refused[0].error or refused[0].status)
-                    return
+                    return False
                 sent = _sent(pushed)
         except BrokerError as error:
             client.complete(op, outcome_of(error), error=str(error))
-            return
-        self._acked.update(records)
+            return False
         client.complete(op, "ok", msgspec.to_builtins(sent))
+        return True
 
     async def finish(self) -> None:
         """Read every key from its beginning, at every node."""

@@ -119,6 +119,53 @@ def make_clients(
     )
 
 
+class Repeats:
+    """Clients that ask for something once more, later and through any node.
+
+    Each is a client of its own, as the first one's answer is none of its business.
+
+    Args:
+        endpoints: Where each node serves clients.
+        recorder: Where operations go.
+        load: Size of the workload.
+    """
+
+    def __init__(
+        self, endpoints: Mapping[str, Endpoint], recorder: ClientRecorder, load: Load
+    ) -> None:
+        self._endpoints = endpoints
+        self._recorder = recorder
+        self._load = load
+        self._made = 0
+        self.nursery: trio.Nursery | None = None
+
+    def maybe(
+        self,
+        share: float,
+        after_s_max: float,
+        stream: random.Random,
+        act: Callable[[PinnedClient], Awaitable[None]],
+    ) -> None:
+        """With a probability, let a client act within so many seconds, if the nursery is open."""
+        if self.nursery is None or stream.random() >= share:
+            return
+        node, after_s = stream.choice(tuple(self._endpoints)), stream.uniform(0, after_s_max)
+        endpoint = self._endpoints[node]
+        client = PinnedClient(node, self._made, endpoint, self._recorder, self._load, "again-")
+        self._made += 1
+        self.nursery.start_soon(self._act, client, after_s, act)
+
+    async def _act(
+        self,
+        client: PinnedClient,
+        after_s: float,
+        act: Callable[[PinnedClient], Awaitable[None]],
+    ) -> None:
+        await trio.sleep(after_s)
+        await act(client)
+        await client.aclose()
+
+
 async def keep_busy(
     load: Load, clients: int, stream: random.Random, act: Callable[[], Awaitable[None]]
 ) -> None:

@@ -2,15 +2,14 @@
 
 Half of the operations enqueue one message into a random partition. The other half dequeue: one pop
 (from any partition or one, waiting not at all, 200 ms or 1 s, 1 to 5 messages), then one ack of all
-that it delivered, each under its lease. A share of the acks is asked for once more, up to two
-seconds later and through any node, as a client would whose answer was lost. At the end every client
-pops until it has found nothing several times in a row, for longer than a lease.
+that it delivered, each under its lease. A share of the enqueues and of the acks is asked for once
+more, a little later and through any node, as a client would whose answer was lost. At the end every
+client pops until it has found nothing several times in a row, for longer than a lease.
 """
 
 from __future__ import annotations
 
 import itertools
-import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from ..histories.queue_ops import (
     ACK_AGAIN,
     DEQUEUE,
     ENQUEUE,
+    ENQUEUE_AGAIN,
     SETTLED,
     AckAgain,
     AckedAgain,
@@ -38,7 +38,7 @@ from ..histories.queue_ops import (
 )
 from ..system.client import AsyncClient, BrokerError, Endpoint, Message, calls
 from .activity import Load
-from .pinned import ClientRecorder, PinnedClient, keep_busy, make_clients, outcome_of
+from .pinned import ClientRecorder, PinnedClient, Repeats, keep_busy, make_clients, outcome_of
 
 QUEUE: Final = "messages"
 GROUP: Final = "readers"
@@ -85,8 +85,7 @@ class QueueActivity:
         self._recorder = recorder
         self._numbers = itertools.count()
         self._clients = make_clients(endpoints, recorder, load)
-        self._repeats = itertools.count()
-        self._beside: trio.Nursery | None = None
+        self._repeats = Repeats(endpoints, recorder, load)
 
     async def prepare(self) -> None:
         """Configure the queue so that nothing leaves it but by an ack."""
@@ -98,11 +97,11 @@ class QueueActivity:
 
     async def load(self) -> None:
         """Enqueue and dequeue."""
-        async with trio.open_nursery() as self._beside, trio.open_nursery() as nursery:
+        async with trio.open_nursery() as self._repeats.nursery, trio.open_nursery() as nursery:
             for client in self._clients:
                 act = partial(self._act, client)
                 nursery.start_soon(keep_busy, self._load, len(self._clients), client.random, act)
-        self._beside = None
+        self._repeats.nursery = None
 
     async def _act(self, client: PinnedClient) -> None:
         if client.random.random() < 0.5:
@@ -123,9 +122,20 @@ class QueueActivity:
     async def _enqueue(self, client: PinnedClient) -> None:
         id_ = f"m{next(self._numbers)}"
         where = str(client.random.randrange(self._load.partitions))
+        if await self._put(client, ENQUEUE, id_, where):
+            again = partial(self._put_again, id_, where)
+            self._repeats.maybe(
+                self._load.resend, self._load.resend_after_s_max, client.random, again
+            )
+
+    async def _put_again(self, id_: str, where: str, client: PinnedClient) -> None:
+        await self._put(client, ENQUEUE_AGAIN, id_, where)
+
+    async def _put(self, client: PinnedClient, f: str, id_: str, where: str) -> bool:
+        """Push one message; returns whether that was acknowledged."""
         payload = make_payload(id_)
         value = Enqueue(id=id_, partition=where, digest=digest_of(payload))
-        op = client.invoke(ENQUEUE, msgspec.to_builtins(value))
+        op = client.invoke(f, msgspec.to_builtins(value))
         item = {
             "queue": QUEUE,
             "partition": where,
@@ -136,12 +146,13 @@ class QueueActivity:
             (result,) = await client.ask(calls.push([item]))
         except BrokerError as error:
             client.complete(op, outcome_of(error), error=str(error))
-            return
+            return False
         if result.error is not None or result.status not in ("queued", "duplicate"):
             client.complete(op, "fail", error=result.error or result.status)
-            return
+            return False
         done = Enqueued(status=result.status, offset=result.offset)
         client.complete(op, "ok", msgspec.to_builtins(done))
+        return True
 
     async def _dequeue(self, client: PinnedClient, asked: Dequeue) -> bool | None:
         """Pop and ack; returns whether it found something, None if there was no answer."""
@@ -172,17 +183,12 @@ class QueueActivity:
         deliveries = tuple(map(_delivery, messages, outcomes))
         done = Dequeued(popped_ns=popped_ns, deliveries=deliveries)
         client.complete(op, type_, msgspec.to_builtins(done), error_text)
-        is_settled = bool(outcomes) and set(outcomes) <= SETTLED
-        if self._beside is not None and is_settled and client.random.random() < self._load.reack:
-            self._beside.start_soon(self._ack_again, client.random, messages)
+        if outcomes and set(outcomes) <= SETTLED:
+            again = partial(self._ack_again, messages)
+            self._repeats.maybe(self._load.reack, _REACK_S_MAX, client.random, again)
         return bool(messages)
 
-    async def _ack_again(self, stream: random.Random, messages: tuple[Message, ...]) -> None:
-        """Ask for an ack once more, through any node, as a client of its own."""
-        node, number = stream.choice(tuple(self._endpoints)), next(self._repeats)
-        endpoint = self._endpoints[node]
-        client = PinnedClient(node, number, endpoint, self._recorder, self._load, "again-")
-        await trio.sleep(stream.uniform(0, _REACK_S_MAX))
+    async def _ack_again(self, messages: tuple[Message, ...], client: PinnedClient) -> None:
         asked = AckAgain(
             partition=messages[0].partition,
             lease=messages[0].lease_id,
@@ -192,7 +198,6 @@ class QueueActivity:
         type_, outcomes, error_text = await self._ack(client, messages)
         done = AckedAgain(acks=tuple(outcomes))
         client.complete(op, type_, msgspec.to_builtins(done), error_text)
-        await client.aclose()
 
     async def _ack(
         self, client: PinnedClient, messages: tuple[Message, ...]

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from atleastonce.histories.log_ops import ReadEntry, ReadRecord
+from atleastonce.histories.log_ops import (
+    SEND_AGAIN,
+    ReadEntry,
+    ReadRecord,
+    Send,
+    Sent,
+    SentRecord,
+)
 
 from .log_histories import entry, finally_read, polled, sent
 from .op_histories import OpHistory
@@ -32,6 +39,13 @@ def break_unseen_at_one_node(history: OpHistory) -> None:
 def break_duplicate(history: OpHistory) -> None:
     sent(history, 10, (90, 0), offsets=(0,))
     finally_read(history, 90, 0, 0)
+
+
+def break_duplicate_by_a_repeat(history: OpHistory) -> None:
+    sent(history, 10, (90, 0), offsets=(0,))
+    asked = Send(records=(SentRecord(90, 0),))
+    history.op(SEND_AGAIN, 12, 13, asked, Sent(offsets=(1,)), "ok", "n2")
+    finally_read(history, 90, 0)
 
 
 def break_inconsistent_offsets(history: OpHistory) -> None:
@@ -148,6 +162,7 @@ BREAKS: dict[Callable[[OpHistory], None], set[str]] = {
     break_unseen: {"unseen"},
     break_unseen_at_one_node: {"unseen"},
     break_duplicate: {"duplicate"},
+    break_duplicate_by_a_repeat: {"duplicate"},
     break_inconsistent_offsets: {"inconsistent-offsets"},
     break_g1a: {"G1a"},
     break_g1a_with_what_nobody_sent: {"G1a"},

@@ -15,6 +15,7 @@ from atleastonce.histories.queue_ops import (
     ACK_AGAIN,
     DEQUEUE,
     ENQUEUE,
+    ENQUEUE_AGAIN,
     AckAgain,
     AckedAgain,
     AckOutcome,
@@ -258,6 +259,13 @@ def break_offset_value_mismatch(history: OpHistory) -> None:
     take(history, 2, 3, delivery("x", 9, 0, "a"), delivery("y", 9, 1, "a"))
 
 
+def break_offset_by_a_repeat(history: OpHistory) -> None:
+    put(history, 1, "x", 0)
+    take(history, 2, 3, delivery("x", 9, 0, "a"))
+    asked = Enqueue(id="x", partition="9", digest="d-x")
+    history.op(ENQUEUE_AGAIN, 4, 4.1, asked, Enqueued(status="queued", offset=1))
+
+
 def break_pop_internal_gap(history: OpHistory) -> None:
     for offset, id_ in enumerate("xyz"):
         put(history, 1 + offset / 10, id_, offset)
@@ -305,6 +313,7 @@ BREAKS: dict[Callable[[OpHistory], None], str] = {
     break_redelivered_after_ack: "redelivered-after-ack",
     break_lease_overlap: "lease-overlap",
     break_offset_value_mismatch: "offset-value-mismatch",
+    break_offset_by_a_repeat: "offset-value-mismatch",
     break_pop_internal_gap: "pop-internal-gap",
     break_pop_skip: "pop-skip",
     break_payload_mismatch: "payload-mismatch",

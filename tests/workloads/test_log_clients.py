@@ -88,6 +88,24 @@ def test_log_is_read_to_its_end_at_every_node(
     assert {op.f for op in ops} == {"send", "poll", "assign", "crash", "final-read"}
 
 
+def test_share_of_sends_is_made_once_more_with_the_same_records(
+    tmp_path: Path, answers: Callable[[Answer], None]
+) -> None:
+    answers(LogBroker().answer)
+
+    async def use(recorder: Recorder) -> None:
+        await LogActivity(load(resend=1.0, resend_after_s_max=1.0), ENDPOINTS, recorder).load()
+
+    ops = run(tmp_path, use)
+
+    first, again = (
+        [op.value for op in ops if op.f == f and op.type == "invoke"]
+        for f in ("send", "send-again")
+    )
+    assert len(again) == len(first)
+    assert all(value in first for value in again)
+
+
 def test_final_reader_looks_again_for_what_is_missing_and_then_says_so(
     tmp_path: Path, answers: Callable[[Answer], None]
 ) -> None:

@@ -135,6 +135,21 @@ def test_share_of_acks_is_asked_for_once_more_by_clients_of_their_own(
     assert again[0].value == {"acks": ["acked", "acked"]}
 
 
+def test_share_of_enqueues_is_sent_once_more_with_the_same_ids(
+    tmp_path: Path, answers: Callable[[Answer], None]
+) -> None:
+    answers(_queue_broker(lambda acks: (AckResult(True, 0), AckResult(True, 1))))
+
+    ops = _queue_ops(tmp_path, resend=1.0, resend_after_s_max=1.0)
+
+    first, again = (
+        [op.value for op in ops if op.f == f and op.type == "invoke"]
+        for f in ("enqueue", "enqueue-again")
+    )
+    assert len(again) == len(first)
+    assert all(value in first for value in again)
+
+
 def test_client_goes_on_as_another_process_after_an_unknown_outcome_and_never_asks_again(
     tmp_path: Path, answers: Callable[[Answer], None]
 ) -> None:
