@@ -101,6 +101,8 @@ class Machine:
         """Call once this node leads and has applied the first entry of its term."""
         if "dedup-lost-on-failover" in self._bugs:
             self._state.dedup_since_us = self._state.now_us
+        if "ack-forgotten-on-failover" in self._bugs:
+            self._state.forget_released()
 
     def read(self, query: Query, now_us: int) -> Reply:
         """Answer a query as of max(now_us, last stamp)."""

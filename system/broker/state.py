@@ -14,6 +14,7 @@ from .mint import Mint
 from .options import implicit_options
 from .outcomes import Outcomes
 from .partition import Partition
+from .planted import without_memory, without_payload
 from .queue import Queue
 from .readiness import Cursor, Group, Readiness
 from .replies import DeadLetter
@@ -43,6 +44,7 @@ class State:
     """
 
     def __init__(self, bugs: Bugs = NO_BUGS) -> None:
+        self._bugs = bugs
         self.now_us = 0
         self.queues: dict[str, Queue] = {}
         self.partitions: dict[str, Partition] = {}
@@ -173,9 +175,12 @@ class State:
     ) -> None:
         """Put a copy of a message into its queue's dead letters."""
         queue, partition = cursor.group.queue, cursor.partition
+        message = partition.at(offset)
+        if "dead-letter-without-payload" in self._bugs:
+            message = without_payload(message)
         letter = DeadLetter(
             mint.new_id(),
-            partition.at(offset),
+            message,
             partition.partition_id,
             queue.name,
             partition.name,
@@ -185,6 +190,12 @@ class State:
             self.now_us,
         )
         queue.dead[letter.dead_letter_id] = letter
+
+    def forget_released(self) -> None:
+        """Forget every released lease; only the defect `ack-forgotten-on-failover` does."""
+        for partition in self.partitions.values():
+            for cursor in partition.cursors:
+                cursor.position = without_memory(cursor.position)
 
     def drop_queue(self, queue: Queue) -> None:
         """Remove a queue with messages, cursors, registrations and dead letters."""
