@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test check format lint types layers campaign bench clean
+.PHONY: install demo test check format lint types layers campaign conformance bench clean
 
 install: $(STAMP)
 
@@ -43,6 +43,9 @@ layers: install
 
 campaign: install
 	$(BIN)/python -m atleastonce.verifier.simulation.campaign --seeds 20000
+
+conformance: install
+	$(BIN)/python -m tests.conformance
 
 bench: install
 	$(BIN)/python -m benchmarks

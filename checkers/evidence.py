@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..histories.folder import RunRecords
 from ..histories.ops import DRAIN, READ_DEAD_LETTERS, READ_FAILED_JOBS
 from .world import World
 
@@ -33,7 +34,7 @@ def weigh_evidence(world: World) -> Evidence:
     if not len(world.facts.deliveries):
         evidence.reasons.append("no attempt was recorded")
     _weigh_end(world, evidence)
-    _weigh_faults(world, evidence)
+    evidence.reasons += find_unbitten(world.run)
     return evidence
 
 
@@ -61,17 +62,17 @@ def _weigh_end(world: World, evidence: Evidence) -> None:
             evidence.unjudged |= {"store-mismatch", "lost"}
 
 
-def _weigh_faults(world: World, evidence: Evidence) -> None:
-    bitten = {fault.id for fault in world.run.faults if fault.bit}
-    planned = {fault.id: fault.kind for fault in world.run.faults}
-    scenario = world.run.scenario
-    if scenario is None:
-        evidence.reasons.append(
-            "there is no scenario.json, so nobody knows which faults were planned"
-        )
+def find_unbitten(run: RunRecords) -> list[str]:
+    """Return a reason for each fault that was planned or opened and never bit."""
+    reasons: list[str] = []
+    bitten = {fault.id for fault in run.faults if fault.bit}
+    planned = {fault.id: fault.kind for fault in run.faults}
+    if run.scenario is None:
+        reasons.append("there is no scenario.json, so nobody knows which faults were planned")
     else:
-        for fault in scenario.plan:
+        for fault in run.scenario.plan:
             planned.setdefault(str(fault.get("id")), str(fault.get("kind")))
     for id_, kind in planned.items():
         if id_ not in bitten:
-            evidence.reasons.append(f"fault {id_} ({kind}) was planned and never seen in effect")
+            reasons.append(f"fault {id_} ({kind}) was planned and never seen in effect")
+    return reasons

@@ -24,6 +24,7 @@ class Bug:
         rule: The rule or oracle that must name it.
         nemesis: The nemesis of `verify run` that brings it out; empty when only the simulator does.
         settings: `--set` pairs that the nemesis needs to bring it out.
+        workload: The workload of `verify run` whose rule that is.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Bug:
     rule: str
     nemesis: str = ""
     settings: tuple[tuple[str, str], ...] = ()
+    workload: str = "jobs"
 
     @property
     def is_simulated(self) -> bool:
@@ -69,6 +71,20 @@ _ALL: Final = (
         "a pop takes a partition that another worker holds",
         "overlap",
         "none",
+    ),
+    Bug(
+        "dead-letter-without-payload",
+        "a dead letter is filed before its message's payload was read",
+        "store-mismatch",
+        "none",
+    ),
+    Bug(
+        "ack-forgotten-on-failover",
+        "a new leader does not know which acks were carried out, and refuses their repeats",
+        "ack-not-recalled",
+        "kill-leader",
+        (),
+        "queue",
     ),
     Bug(
         "retry-ack-on-graceful-stop",

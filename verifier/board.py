@@ -17,13 +17,19 @@ class BoardMaker:
     """Makes a `Board`; a look costs one directory listing and one small file."""
 
     def __init__(
-        self, cluster: Cluster, recorder: Recorder, tail: AttemptTail, faults: Path
+        self,
+        cluster: Cluster,
+        recorder: Recorder,
+        tail: AttemptTail,
+        faults: Path,
+        has_jobs: bool = True,
     ) -> None:
         self._cluster = cluster
         self._recorder = recorder
         self._tail = tail
         self._faults = faults
         self._faults_size = -1
+        self._has_jobs = has_jobs
         self._open: tuple[str, ...] = ()
 
     def look(self, phase: str, elapsed_s: float) -> Board:
@@ -47,7 +53,17 @@ class BoardMaker:
             completed=progress.completed,
             retried=progress.retried,
             given_up=progress.given_up,
+            operations=() if self._has_jobs else self._operations(),
         )
+
+    def _operations(self) -> tuple[str, ...]:
+        """Say how many operations of each kind ended how."""
+        tallies = self._recorder.tallies()
+        told = [
+            f"{f} " + " ".join(f"{type_} {count}" for type_, count in sorted(ends.items()))
+            for f, ends in sorted(tallies.items())
+        ]
+        return tuple(told) or ("no operation yet",)
 
     def _open_faults(self) -> tuple[str, ...]:
         """Return the faults that were opened and not healed; read anew only when the file grew."""

@@ -24,7 +24,10 @@ _SECTIONS: Final = ("workloads", "nemeses", "rules", "bugs", "settings")
 def catalogue() -> Catalogue:
     """Collect everything, by section and name."""
     return {
-        "workloads": {name: {"sentence": spec.sentence} for name, spec in WORKLOADS.items()},
+        "workloads": {
+            name: {"sentence": spec.sentence, "rate": spec.rate, "rules": dict(spec.rules)}
+            for name, spec in WORKLOADS.items()
+        },
         "nemeses": {name: {"sentence": spec.sentence} for name, spec in NEMESES.items()},
         "rules": {
             name: {"sentence": sentence}
@@ -35,6 +38,7 @@ def catalogue() -> Catalogue:
                 "sentence": bug.sentence,
                 "rule": bug.rule,
                 "nemesis": bug.nemesis or None,
+                "workload": bug.workload,
                 "settings": [f"{key}={value}" for key, value in bug.settings],
             }
             for name, bug in BUGS.items()
@@ -69,12 +73,27 @@ def _lines(found: Catalogue) -> Iterator[str]:
         for name, entry in entries.items():
             yield f"  {name:<{width}}  {entry['sentence']}{_extra(section, entry)}"
         yield ""
+        if section == "rules":
+            yield from _workload_rules(found["workloads"])
+
+
+def _workload_rules(workloads: Mapping[str, Entry]) -> Iterator[str]:
+    """Yield the rules of each workload that has its own."""
+    for workload, entry in workloads.items():
+        rules = entry["rules"]
+        assert isinstance(rules, dict), f"workload {workload} without rules"
+        if WORKLOADS[workload].jobs is not None:
+            continue
+        width = max(map(len, rules))
+        yield f"rules of the workload {workload}"
+        yield from (f"  {name:<{width}}  {sentence}" for name, sentence in rules.items())
+        yield ""
 
 
 def _extra(section: str, entry: Entry) -> str:
     if section == "bugs":
-        nemesis = entry["nemesis"]
-        return f" [{entry['rule']}; {nemesis or 'simulator only'}]"
+        where = f"{entry['workload']} under {entry['nemesis']}"
+        return f" [{entry['rule']}; {where if entry['nemesis'] else 'simulator only'}]"
     if section == "settings":
         default = str(entry["default"]).lower()
         return f" [{entry['group']}; {entry['allowed']}; default {default}]"

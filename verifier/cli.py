@@ -81,7 +81,7 @@ def main() -> None:
 
 
 @main.command()
-@click.argument("workload", default="jobs")
+@click.argument("workload", default="")
 @click.option(
     "--nemesis",
     metavar="NAME[,NAME...]",
@@ -95,9 +95,11 @@ def main() -> None:
     type=float,
     default=40,
     show_default=True,
-    help="Seconds of dispatching and of faults.",
+    help="Seconds of load and of faults.",
 )
-@click.option("--rate", type=float, default=20, show_default=True, help="Dispatches a second.")
+@click.option(
+    "--rate", type=float, default=None, help="Operations a second; the workload has a default."
+)
 @click.option(
     "--interval", type=float, default=5, show_default=True, help="Mean seconds between faults."
 )
@@ -115,7 +117,7 @@ def run(
     nodes: int,
     workers: int,
     time_limit: float,
-    rate: float,
+    rate: float | None,
     interval: float,
     seed: int | None,
     settings: Sequence[str],
@@ -124,7 +126,7 @@ def run(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Run WORKLOAD under the nemeses and judge it.
+    """Run WORKLOAD (jobs, if left out) under the nemeses and judge it.
 
     Exit status: 0 valid, 1 invalid, 2 usage, 3 unknown, 4 the harness failed.
     """

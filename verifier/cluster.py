@@ -76,8 +76,9 @@ class Cluster:
         for name in self.nodes():
             config = node_config(self._scenario, self._run, name, self._ports)
             write_config(self._run.node_config(name), config)
-        supervisor = supervisor_config(self._scenario, self._run, self._ports)
-        write_config(self._run.supervisor_config, supervisor)
+        if self._scenario.is_supervised:
+            supervisor = supervisor_config(self._scenario, self._run, self._ports)
+            write_config(self._run.supervisor_config, supervisor)
 
     def endpoints(self) -> dict[str, Endpoint]:
         """Return where each node serves clients."""
@@ -199,7 +200,7 @@ class Cluster:
         )
 
     async def start_all(self) -> None:
-        """Start the nodes, wait for a leader, then start the supervisor and its workers.
+        """Start the nodes, wait for a leader, then start the supervisor and its workers, if any.
 
         Raises:
             NodeStartError: Something did not come up in time; ends with its log's last lines.
@@ -209,6 +210,8 @@ class Cluster:
         for node in self.nodes():
             if not await self.wait_node_healthy(node, START_DEADLINE_S):
                 raise self._not_up(node, self.is_node_alive(node))
+        if not self._scenario.is_supervised:
+            return
         await self.start_supervisor()
         if not await self.wait_supervisor_ready(START_DEADLINE_S):
             raise self._not_up("supervisor", self.supervisor_process() is not None)

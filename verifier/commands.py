@@ -88,8 +88,8 @@ def run_and_judge(scenario: Scenario, store: Path, output: Output) -> Exit:
         _check_configs(scenario, ports)
         run = make_run_folder(store, scenario.workload, scenario.nemesis)
         origin_ns = time.monotonic_ns()
-        contract = contract_of(scenario)
-        write_scenario(run.scenario, scenario.stored(origin_ns, this_host(), contract.to_json()))
+        stored = scenario.stored(origin_ns, this_host(), contract_of(scenario))
+        write_scenario(run.scenario, stored)
         for text in scenario.notes:
             output.note(text)
         output.note(f"run {run.path}, seed {scenario.seed}")
@@ -104,7 +104,8 @@ def _check_configs(scenario: Scenario, ports: dict[str, NodePorts]) -> None:
     nowhere = RunPaths("/nonexistent")
     for node in scenario.node_names:
         node_config(scenario, nowhere, node, ports)
-    supervisor_config(scenario, nowhere, ports)
+    if scenario.is_supervised:
+        supervisor_config(scenario, nowhere, ports)
 
 
 def _run_guarded(start: Start, output: Output) -> Outcome:

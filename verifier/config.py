@@ -69,15 +69,16 @@ def renewal_settings(retry_after_s: float, nodes: int) -> RenewalSettings:
 def supervisor_config(
     scenario: Scenario, run: RunPaths, ports: Mapping[str, NodePorts]
 ) -> SupervisorConfig:
-    """Build the supervisor's and the workers' configuration.
+    """Build the supervisor's and the workers' configuration, for a workload of jobs.
 
     Raises:
         UsageError: The settings do not make a supervisor.
     """
-    settings, spec = scenario.settings, WORKLOADS[scenario.workload]
+    settings, jobs = scenario.settings, WORKLOADS[scenario.workload].jobs
+    assert jobs is not None, f"workload {scenario.workload} has no workers"
     try:
         worker = WorkerSettings(
-            queue=spec.queue,
+            queue=jobs.queue,
             endpoints=tuple((LOOPBACK, pair.client) for pair in ports.values()),
             state_dir=str(run.supervisor),
             consumer_group=CONSUMER_GROUP,
@@ -96,7 +97,7 @@ def supervisor_config(
     except SettingError as error:
         raise UsageError(str(error)) from None
     config = SupervisorConfig(
-        app=spec.app,
+        app=jobs.app,
         workers=scenario.workers,
         worker=worker,
         state_dir=str(run.supervisor),

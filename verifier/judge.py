@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..checkers.attempts import check_attempts
-from ..checkers.contract import RULES, Contract, ContractError, contract_from_json, load_contract
+from ..checkers.broker_contract import BrokerContract
+from ..checkers.contract import ContractError, load_contract
 from ..checkers.verdict import RuleResult, Verdict, worst
 from ..histories.errors import DamagedEvidenceError, UnknownVersionError
 from ..histories.faults import Fault, group_faults, read_faults
+from ..histories.ops import Json
+from ..histories.scenario import Scenario as StoredScenario
 from ..histories.scenario import read_scenario
-from ..workloads.registry import WORKLOADS
+from ..workloads.registry import WORKLOADS, WorkloadSpec
 from .breakdowns import INVARIANT, find_breakdowns, with_breakdowns
 from .errors import HarnessError
 from .report import Outcome
@@ -27,14 +29,18 @@ class _Harness(msgspec.Struct):
     interrupted: str = ""
 
 
-def contract_of(scenario: Scenario) -> Contract:
+def contract_of(scenario: Scenario) -> dict[str, Json]:
     """Return the workload's contract with the bounds that the scenario's size and settings give."""
+    settings, jobs = scenario.settings, WORKLOADS[scenario.workload].jobs
+    if jobs is None:
+        plain = {"name": scenario.workload, "nodes": scenario.nodes, "lease_s": settings.lease_s}
+        return msgspec.convert(plain, BrokerContract).to_json()
     return load_contract(
-        WORKLOADS[scenario.workload].contract,
+        jobs.contract,
         workers=scenario.workers,
-        prefetch=scenario.settings.prefetch,
-        lease_s=scenario.settings.retry_after_s,
-    )
+        prefetch=settings.prefetch,
+        lease_s=settings.retry_after_s,
+    ).to_json()
 
 
 def judge(run: RunPaths) -> Outcome:
@@ -46,8 +52,8 @@ def judge(run: RunPaths) -> Outcome:
         HarnessError: The scenario, or the contract in it, cannot be read.
     """
     try:
-        contract = contract_from_json(read_scenario(run.scenario).contract)
-        verdict = check_attempts(run.read(), contract)
+        scenario = read_scenario(run.scenario)
+        verdict = _spec(scenario).check(run.read(), scenario.contract)
     except (DamagedEvidenceError, UnknownVersionError, ContractError) as error:
         raise HarnessError(f"cannot judge {run.path}: {error}") from None
     verdict = with_breakdowns(verdict, find_breakdowns(run))
@@ -59,10 +65,23 @@ def judge(run: RunPaths) -> Outcome:
     return _finish(run, verdict)
 
 
+def _spec(scenario: StoredScenario) -> WorkloadSpec:
+    """Return the workload of a stored scenario.
+
+    Raises:
+        ContractError: This version does not know it.
+    """
+    if scenario.workload not in WORKLOADS:
+        known = ", ".join(WORKLOADS)
+        raise ContractError(f"unknown workload {scenario.workload!r}; choose from: {known}")
+    return WORKLOADS[scenario.workload]
+
+
 def unknown(run: RunPaths, reasons: Sequence[str]) -> Outcome:
     """Write and return the verdict of a run that could not be judged."""
     nothing = RuleResult(valid="unknown", violations=0, explained=0)
-    rules = dict.fromkeys((*RULES, INVARIANT), nothing)
+    names = WORKLOADS[read_scenario(run.scenario).workload].rules
+    rules = dict.fromkeys((*names, INVARIANT), nothing)
     verdict = Verdict(
         valid="unknown", rules=rules, strength={}, violations=[], reasons=list(reasons)
     )

@@ -57,6 +57,7 @@ class Board:
         completed: Runs completed.
         retried: Runs that were not a first attempt.
         given_up: Jobs given up.
+        operations: What clients did, in words; stands for the counts of jobs where there are none.
     """
 
     phase: str
@@ -71,6 +72,7 @@ class Board:
     completed: int = 0
     retried: int = 0
     given_up: int = 0
+    operations: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -99,11 +101,12 @@ def plain_line(board: Board, rates: tuple[float, float]) -> str:
         for node in board.nodes
     )
     faults = f" | open: {', '.join(board.faults)}" if board.faults else ""
-    return (
-        f"{board.elapsed_s:6.1f} s {board.phase:<9} {nodes} | dispatched {board.dispatched}"
-        f" ({rates[0]:.0f}/s) running {board.running} completed {board.completed}"
-        f" ({rates[1]:.0f}/s) retried {board.retried} given up {board.given_up}{faults}"
+    done = ", ".join(board.operations) or (
+        f"dispatched {board.dispatched} ({rates[0]:.0f}/s) running {board.running}"
+        f" completed {board.completed} ({rates[1]:.0f}/s) retried {board.retried}"
+        f" given up {board.given_up}"
     )
+    return f"{board.elapsed_s:6.1f} s {board.phase:<9} {nodes} | {done}{faults}"
 
 
 def picture(board: Board, rates: tuple[float, float]) -> Group:
@@ -125,7 +128,8 @@ def picture(board: Board, rates: tuple[float, float]) -> Group:
     head = Text.assemble((board.phase, "bold"), f"  {board.elapsed_s:.1f} s")
     faults = Text("faults  ", "dim")
     faults.append(", ".join(board.faults) or "none open", "bold yellow" if board.faults else "dim")
-    return Group(head, nodes, jobs, faults)
+    done = Text(", ".join(board.operations)) if board.operations else jobs
+    return Group(head, nodes, done, faults)
 
 
 async def show_rich(look: Callable[[], Board]) -> None:

@@ -37,10 +37,11 @@ async def produce(
     scenario: Scenario, endpoints: Mapping[str, Endpoint], client: AsyncClient, recorder: Recorder
 ) -> None:
     """Run all producers until their last answers are in; they share one client's connections."""
-    settings = scenario.settings
+    settings, jobs = scenario.settings, WORKLOADS[scenario.workload].jobs
+    assert jobs is not None, f"workload {scenario.workload} dispatches no jobs"
     connection = ConnectionSettings(
         endpoints=tuple((at.host, at.port) for at in endpoints.values()),
-        queue=WORKLOADS[scenario.workload].queue,
+        queue=jobs.queue,
         partitions=settings.partitions,
         consumer_group=CONSUMER_GROUP,
         retry_after_s=settings.retry_after_s,
@@ -51,7 +52,7 @@ async def produce(
     async with trio.open_nursery() as nursery:
         for number in range(settings.producers):
             producer = Producer(dispatcher, recorder, connection, tuple(endpoints))
-            jobs = arrivals(
+            due = arrivals(
                 mix,
                 scenario.seed,
                 number,
@@ -59,4 +60,4 @@ async def produce(
                 scenario.time_limit_s,
                 scenario.nodes,
             )
-            nursery.start_soon(producer.run, jobs)
+            nursery.start_soon(producer.run, due)

@@ -22,16 +22,13 @@ from ..histories.ops import STOP, Json
 from ..nemesis.ledger import Ledger
 from ..nemesis.nemesis import run_plan
 from ..system.client import AsyncClient, ClientOptions
-from ..workloads.registry import WORKLOADS
+from .activities import Stage, make_activity
 from .board import BoardMaker
 from .children import NodePorts
 from .cluster import Cluster
-from .config import CONSUMER_GROUP
 from .deaths import identify_orphan, merge_deaths
-from .drain import Drain, Quiet
 from .errors import HarnessError
 from .live import Board
-from .load import produce
 from .progress import AttemptTail
 from .reaper import Reaper, become_subreaper, descendants
 from .recorder import Recorder
@@ -124,13 +121,28 @@ class _Session:
             tuple(self._cluster.endpoints().values()),
             ClientOptions(settings.try_timeout_s, settings.request_deadline_s),
         )
+        stage = Stage(
+            scenario=scenario,
+            run=run,
+            endpoints=self._cluster.endpoints(),
+            client=self._client,
+            recorder=self._recorder,
+            tail=self._tail,
+        )
+        self._activity = make_activity(stage)
 
     async def main(self, show: Show) -> None:
         """Run all phases; stop the system whatever ended them."""
         async with trio.open_nursery() as beside:
             await beside.start(self._reaper.run)
             await beside.start(self._heed_signals)
-            board = BoardMaker(self._cluster, self._recorder, self._tail, self._start.run.faults)
+            board = BoardMaker(
+                self._cluster,
+                self._recorder,
+                self._tail,
+                self._start.run.faults,
+                self._start.scenario.is_supervised,
+            )
             beside.start_soon(show, lambda: board.look(self._phase, self._elapsed_s()))
             beside.start_soon(self._cluster.watch.run)
             try:
@@ -168,23 +180,22 @@ class _Session:
         with self._timed("start"):
             self._cluster.write_configs()
             await self._cluster.start_all()
+            await self._activity.prepare()
         with self._timed("load"):
             await self._load()
         with self._timed("heal"):
             await self._revive()
         with self._timed("drain"):
-            await self._drain()
+            await self._activity.finish()
 
     async def _load(self) -> None:
-        """Dispatch and inject until the time limit; every fault is healed when this returns.
+        """Keep clients busy and inject until the time limit.
 
-        A dispatch that is still open at the time limit has its own deadline to end in.
+        Every fault is healed and every operation has ended when this returns.
         """
         scenario = self._start.scenario
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(
-                produce, scenario, self._cluster.endpoints(), self._client, self._recorder
-            )
+            nursery.start_soon(self._activity.load)
             nursery.start_soon(
                 run_plan,
                 scenario.plan,
@@ -203,15 +214,6 @@ class _Session:
         with trio.move_on_after(_REVIVE_S):
             for node in self._cluster.nodes():
                 await self._cluster.wait_node_healthy(node, _REVIVE_S)
-
-    async def _drain(self) -> None:
-        settings = self._start.scenario.settings
-        queue = WORKLOADS[self._start.scenario.workload].queue
-        drain = Drain(self._client, self._recorder, self._tail, queue, CONSUMER_GROUP)
-        quiet = Quiet(settings.retry_after_s + settings.drain_margin_s, settings.drain_deadline_s)
-        await drain.wait(quiet)
-        await drain.read_dead_letters()
-        drain.read_failed_jobs(self._start.run.failed_jobs)
 
     async def _stop(self) -> None:
         """Stop everything; what a second signal or the deadline leaves over is killed later."""

@@ -18,7 +18,7 @@ from ..nemesis.fault import Fault
 from ..nemesis.plan import NemesisSettings, make_plan
 from ..nemesis.registry import NEMESES, NONE, UnknownNemesisError, check_names
 from ..system.bugs import BUGS, Bug
-from ..workloads.registry import WORKLOADS
+from ..workloads.registry import WORKLOADS, WorkloadSpec
 from .errors import UsageError, unknown_name
 from .settings import Settings, parse_settings
 
@@ -26,19 +26,21 @@ SUPERVISOR_MARGIN_S: Final = 3.0
 _NODES_MAX: Final = 9
 _WORKERS_MAX: Final = 256
 _SEED_BITS: Final = 32
+DEFAULT_WORKLOAD: Final = "jobs"
+_SUPERVISED: Final = ("worker", "supervisor")
 _LIBRARIES: Final = ("atleastonce", "trio", "httptools", "msgspec", "duckdb", "numpy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the command line asked for, unchecked."""
+    """What the command line asked for, unchecked; an empty workload is one that fits the bugs."""
 
     workload: str
     nemeses: tuple[str, ...]
     nodes: int
     workers: int
     time_limit_s: float
-    rate: float
+    rate: float | None
     interval_s: float
     seed: int | None
     settings: tuple[str, ...]
@@ -53,9 +55,9 @@ class Scenario:
         workload: Name of the workload.
         nemeses: Names of the nemeses, at least one.
         nodes: Nodes of the cluster, odd.
-        workers: Worker processes.
-        time_limit_s: How long jobs are dispatched and faults injected.
-        rate: Dispatches a second, over all producers.
+        workers: Worker processes; 0 where the workload needs none.
+        time_limit_s: How long clients are busy and faults injected.
+        rate: Operations a second, over all clients.
         interval_s: Mean pause between faults.
         seed: Of workload and plan.
         settings: All settings, resolved.
@@ -86,6 +88,11 @@ class Scenario:
     def node_names(self) -> tuple[str, ...]:
         """Name them n1, n2 and so on."""
         return tuple(f"n{number}" for number in range(1, self.nodes + 1))
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether a supervisor and its workers take part."""
+        return WORKLOADS[self.workload].jobs is not None
 
     def stored(self, origin_ns: int, host: Host, contract: dict[str, Json]) -> StoredScenario:
         """Build what `scenario.json` holds."""
@@ -120,9 +127,9 @@ def make_scenario(request: Request) -> Scenario:
     Raises:
         UsageError: Anything in it cannot be had; the line names the value and the choices.
     """
+    request, notes = _fit_to_bugs(request)
     if request.workload not in WORKLOADS:
         raise unknown_name("workload", request.workload, WORKLOADS)
-    request, notes = _fit_to_bugs(request)
     nemeses = request.nemeses or (NONE,)
     for name in nemeses:
         if name not in NEMESES:
@@ -131,16 +138,18 @@ def make_scenario(request: Request) -> Scenario:
         check_names(nemeses)
     except UnknownNemesisError as error:
         raise UsageError(str(error)) from None
+    spec = WORKLOADS[request.workload]
     _check_size(request, nemeses)
+    _check_targets(spec, nemeses)
     settings = parse_settings(request.settings)
     seed = request.seed if request.seed is not None else _fresh_seed()
     return Scenario(
         workload=request.workload,
         nemeses=nemeses,
         nodes=request.nodes,
-        workers=request.workers,
+        workers=request.workers if spec.jobs is not None else 0,
         time_limit_s=request.time_limit_s,
-        rate=request.rate,
+        rate=spec.rate if request.rate is None else request.rate,
         interval_s=request.interval_s,
         seed=seed,
         settings=settings,
@@ -155,10 +164,10 @@ def _fresh_seed() -> int:
 
 
 def _fit_to_bugs(request: Request) -> tuple[Request, tuple[str, ...]]:
-    """Check the bugs, and choose the nemesis and the settings that bring them out.
+    """Check the bugs, and choose the workload, nemesis and settings that bring them out.
 
-    What the caller chose stays: a nemesis given by hand replaces the fitting ones, and a setting
-    given by hand is read after the fitting one.
+    What the caller chose stays: a workload or a nemesis given by hand replaces the fitting ones,
+    and a setting given by hand is read after the fitting one.
     """
     bugs: list[Bug] = []
     for name in request.bugs:
@@ -171,10 +180,14 @@ def _fit_to_bugs(request: Request) -> tuple[Request, tuple[str, ...]]:
                 f"verify run takes: {real}"
             )
         bugs.append(BUGS[name])
+    workload, chosen = request.workload, list[str]()
+    if not workload:
+        workload = bugs[0].workload if bugs else DEFAULT_WORKLOAD
+        if workload != DEFAULT_WORKLOAD:
+            chosen.append(workload)
     if not bugs:
-        return request, ()
+        return replace(request, workload=workload), ()
     nemeses = request.nemeses
-    chosen: list[str] = []
     if not nemeses:
         fitting = tuple(dict.fromkeys(bug.nemesis for bug in bugs))
         nemeses = tuple(name for name in fitting if name != NONE) or (NONE,)
@@ -182,7 +195,8 @@ def _fit_to_bugs(request: Request) -> tuple[Request, tuple[str, ...]]:
     pairs = tuple(f"{key}={value}" for bug in bugs for key, value in bug.settings)
     chosen += [f"--set {pair}" for pair in pairs]
     notes = (f"{', '.join(request.bugs)}: chose {' '.join(chosen)}",) if chosen else ()
-    return replace(request, nemeses=nemeses, settings=pairs + request.settings), notes
+    fitted = replace(request, workload=workload, nemeses=nemeses, settings=pairs + request.settings)
+    return fitted, notes
 
 
 def _check_size(request: Request, nemeses: Sequence[str]) -> None:
@@ -200,15 +214,29 @@ def _check_size(request: Request, nemeses: Sequence[str]) -> None:
         raise UsageError(
             f"--workers {request.workers} is not allowed; choose from 1 to {_WORKERS_MAX}"
         )
+    rate = WORKLOADS[request.workload].rate if request.rate is None else request.rate
     for option, value, most in (
         ("--time-limit", request.time_limit_s, 86_400),
-        ("--rate", request.rate, 10_000),
+        ("--rate", rate, 10_000),
         ("--interval", request.interval_s, 86_400),
     ):
         if not 0 < value <= most:
             raise UsageError(f"{option} {value:g} is not allowed; it must be above 0, up to {most}")
     if request.seed is not None and not 0 <= request.seed < 1 << 63:
         raise UsageError(f"--seed {request.seed} is not allowed; it must be from 0 to 2**63 - 1")
+
+
+def _check_targets(spec: WorkloadSpec, nemeses: Sequence[str]) -> None:
+    """Refuse a nemesis whose target the workload does not run."""
+    if spec.jobs is not None:
+        return
+    fitting = [name for name, known in NEMESES.items() if known.target not in _SUPERVISED]
+    for name in nemeses:
+        if name not in fitting:
+            raise UsageError(
+                f"nemesis {name!r} needs a supervisor and workers, and workload {spec.name!r} runs "
+                f"nodes alone; choose from: {', '.join(fitting)}"
+            )
 
 
 def _make_plan(

@@ -145,6 +145,28 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         float,
         Meta(ge=0, le=600, extra=_about("workload", "quiet time beyond one lease before judging")),
     ] = 1.5
+    clients_per_node: Annotated[
+        int, Meta(ge=1, le=64, extra=_about("workload", "queue, log, claim: clients of each node"))
+    ] = 2
+    client_timeout_s: Annotated[
+        float,
+        Meta(
+            ge=0.5, le=60, extra=_about("workload", "queue, log, claim: longest wait for an answer")
+        ),
+    ] = 6.0
+    lease_s: Annotated[int, Meta(ge=1, le=60, extra=_about("workload", "queue: a pop's lease"))] = 3
+    reack: Annotated[
+        float,
+        Meta(ge=0, le=1, extra=_about("workload", "queue: share of acks asked for once more")),
+    ] = 0.1
+    txn: Annotated[
+        bool,
+        Meta(extra=_about("workload", "log: each send is one transaction of 1 to 4 records")),
+    ] = False
+    settle_s: Annotated[
+        float,
+        Meta(ge=0, le=600, extra=_about("workload", "queue, log, claim: pause before the end")),
+    ] = 3.0
 
     down_s: Annotated[
         float,

@@ -24,7 +24,7 @@ class OpenOp:
     """An operation that was invoked and has not completed."""
 
     f: str
-    process: int
+    process: int | str
 
 
 class OpRecorder(Protocol):

@@ -1,12 +1,12 @@
-"""Configure, queue deletion, and the deletion of dead letters."""
+"""Configure and queue deletion."""
 
 from __future__ import annotations
 
-from .commands import Configure, DeleteDeadLetter, DeleteQueue
+from .commands import Configure, DeleteQueue
 from .mint import Mint
 from .options import configured_options
 from .queue import Queue
-from .replies import ConfigureReply, DeleteDeadLetterReply, DeleteQueueReply
+from .replies import ConfigureReply, DeleteQueueReply
 from .state import State
 
 
@@ -44,27 +44,6 @@ def delete_queue(state: State, command: DeleteQueue) -> DeleteQueueReply:
         state.drop_queue(queue)
     reply = DeleteQueueReply(command.queue, queue is not None)
     state.outcomes.remember("delete-queue", command.request_id, reply, state.now_us)
-    return reply
-
-
-def delete_dead_letter(state: State, command: DeleteDeadLetter) -> DeleteDeadLetterReply:
-    """Remove the dead letters of one message. Cost: the queue's dead letters."""
-    kind, request_id = "delete-dead-letter", command.request_id
-    first = state.outcomes.first(kind, request_id)
-    if isinstance(first, DeleteDeadLetterReply):
-        return first
-    partition = state.partitions.get(command.partition_id)
-    dead = state.queues[partition.queue].dead if partition is not None else {}
-    matching = [
-        letter_id
-        for letter_id, letter in dead.items()
-        if letter.partition_id == command.partition_id
-        and letter.message.transaction_id == command.transaction_id
-    ]
-    for letter_id in matching:
-        del dead[letter_id]
-    reply = DeleteDeadLetterReply(command.partition_id, command.transaction_id, len(matching))
-    state.outcomes.remember(kind, request_id, reply, state.now_us)
     return reply
 
 

@@ -17,6 +17,16 @@ from typing import Final, Literal
 
 import msgspec
 
+from .administrative import (
+    AddTrace,
+    DeleteGroup,
+    PurgeDeadLetters,
+    ReplayDeadLetter,
+    Resubscribe,
+    SeekGroup,
+)
+from .kv_operations import Kv, KvOperation, Locks
+
 QUEUE_MODE: Final = "__QUEUE_MODE__"
 """The reserved consumer group of pops and acks that name no group."""
 
@@ -35,6 +45,7 @@ class PushItem(msgspec.Struct, array_like=True, frozen=True, gc=False):
             one makes the machine use the minted message id.
         payload: Valid JSON, UTF-8.
         trace_id: Echoed in pops; kept by transactions only.
+        producer_sub: Who pushed it, as its token says; never what the body says.
     """
 
     queue: str
@@ -42,17 +53,21 @@ class PushItem(msgspec.Struct, array_like=True, frozen=True, gc=False):
     transaction_id: str
     payload: bytes
     trace_id: str | None = None
+    producer_sub: str | None = None
 
 
 class Push(msgspec.Struct, array_like=True, frozen=True, tag="push"):
-    """Store messages. A repeat is recognized by each item's transaction id."""
+    """Store messages. A repeat is recognized by each item's transaction id.
+
+    One with the same request id gets the first answer, any other is told `duplicate`.
+    """
 
     request_id: str
     items: tuple[PushItem, ...]
 
 
 class Pop(msgspec.Struct, array_like=True, frozen=True, tag="pop", kw_only=True):
-    """Claim messages of one queue for one group.
+    """Claim messages of one queue for one group, or of every queue with the given labels.
 
     A repeat of the same `request_id` while its lease lives gets the same claim again: same lease,
     same messages (those not acked yet), same delivery attempt.
@@ -70,6 +85,8 @@ class Pop(msgspec.Struct, array_like=True, frozen=True, tag="pop", kw_only=True)
         autopilot: Which knobs the machine fills in: "" none, else "batch", "partitions", "both".
         waiting: Pops waiting for this queue and group, as the leader's shell counts them
             (autopilot shares the ready partitions among them).
+        namespace: With an empty queue: only queues with this label.
+        task: As `namespace`; at least one of the two is given then.
     """
 
     request_id: str
@@ -84,6 +101,8 @@ class Pop(msgspec.Struct, array_like=True, frozen=True, tag="pop", kw_only=True)
     subscribe_from_us: int = 0
     autopilot: Literal["", "batch", "partitions", "both"] = ""
     waiting: int = 1
+    namespace: str | None = None
+    task: str | None = None
 
 
 class AckItem(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -149,6 +168,7 @@ class ScheduleTimer(msgspec.Struct, array_like=True, frozen=True, tag="schedule"
     transaction_id: str
     payload: bytes
     partition: str = DEFAULT_PARTITION
+    producer_sub: str | None = None
 
 
 class CancelTimer(msgspec.Struct, array_like=True, frozen=True, tag="cancel"):
@@ -163,19 +183,21 @@ TimerOperation = ScheduleTimer | CancelTimer
 
 
 class Transaction(msgspec.Struct, array_like=True, frozen=True, tag="transaction"):
-    """Acks, pushes and timers, all or nothing. A repeat gets its first answer for 600 s.
+    """Acks, pushes, KV and timers, all or nothing. A repeat gets its first answer for 600 s.
 
     Attributes:
         request_id: See the module.
-        operations: In the client's order; the answer numbers them and then the timers.
+        operations: In the client's order; the answer numbers them, then kv, then the timers.
         required_leases: Leases that must be live, or the bundle rolls back.
         timers: Carried out after the operations.
+        kv: A batch; a required operation that does not hold rolls the bundle back.
     """
 
     request_id: str
     operations: tuple[TransactionAck | TransactionPush, ...]
     required_leases: tuple[str, ...] = ()
     timers: tuple[TimerOperation, ...] = ()
+    kv: tuple[KvOperation, ...] = ()
 
 
 class Timers(msgspec.Struct, array_like=True, frozen=True, tag="timers"):
@@ -199,6 +221,51 @@ class TakeBack(msgspec.Struct, array_like=True, frozen=True, tag="take-back"):
     """
 
     lease_id: str
+
+
+class RegisterQuery(msgspec.Struct, array_like=True, frozen=True, tag="register-query"):
+    """Name a query, or find it again. A repeat gets its first answer.
+
+    Attributes:
+        request_id: See above.
+        name: Of the query.
+        config_hash: Of its operators; another one under the same name is a conflict.
+        reset: Wipe the state and take the new hash.
+    """
+
+    request_id: str
+    name: str
+    config_hash: str
+    reset: bool = False
+
+
+class StateOperation(msgspec.Struct, array_like=True, frozen=True):
+    """Put one row (JSON bytes), or remove it (None)."""
+
+    key: str
+    value: bytes | None
+
+
+class CycleAck(msgspec.Struct, array_like=True, frozen=True):
+    """How a cycle settles its batch; `count` messages are done when the lease is kept."""
+
+    transaction_id: str
+    lease_id: str
+    status: AckStatus = "completed"
+    count: int = 0
+
+
+class Cycle(msgspec.Struct, array_like=True, frozen=True, tag="cycle"):
+    """State, pushes and ack of one batch, all or nothing. A repeat gets its first answer."""
+
+    request_id: str
+    query_id: str
+    partition_id: str
+    group: str
+    state_ops: tuple[StateOperation, ...] = ()
+    push_items: tuple[PushItem, ...] = ()
+    ack: CycleAck | None = None
+    releases: bool = True
 
 
 class Configure(msgspec.Struct, array_like=True, frozen=True, tag="configure"):
@@ -248,6 +315,16 @@ Command = (
     | Configure
     | DeleteQueue
     | DeleteDeadLetter
+    | Kv
+    | Locks
+    | DeleteGroup
+    | SeekGroup
+    | Resubscribe
+    | ReplayDeadLetter
+    | PurgeDeadLetters
+    | AddTrace
+    | RegisterQuery
+    | Cycle
 )
 
 

@@ -4,23 +4,38 @@ from __future__ import annotations
 
 from ..bugs import NO_BUGS, Bugs
 from .acks import ack
-from .administration import configure, delete_dead_letter, delete_queue
+from .administration import configure, delete_queue
+from .administrative import (
+    AddTrace,
+    DeleteGroup,
+    PurgeDeadLetters,
+    ReplayDeadLetter,
+    Resubscribe,
+    SeekGroup,
+)
 from .commands import (
     Ack,
     Command,
     Configure,
+    Cycle,
     DeleteDeadLetter,
     DeleteQueue,
     Extend,
     FireTimers,
     Pop,
     Push,
+    RegisterQuery,
     TakeBack,
     Timers,
     Transaction,
     decode_batch,
 )
+from .dead_letters import delete_dead_letter, purge_dead_letters, replay_dead_letter
 from .digest import digest
+from .groups import delete_group, resubscribe, seek_group
+from .kv import settle_kv
+from .kv_operations import Kv, Locks
+from .locks import settle_locks
 from .mint import Mint
 from .pops import extend, must_enter_log, pop, take_back
 from .pushes import fire_timers, push
@@ -28,7 +43,19 @@ from .queries import Query
 from .reads import read
 from .replies import Reply, TimersReply
 from .state import State
+from .streams import cycle, register_query
+from .traces import add_trace
 from .transactions import transact
+
+Administrative = (
+    DeleteDeadLetter
+    | PurgeDeadLetters
+    | ReplayDeadLetter
+    | DeleteGroup
+    | SeekGroup
+    | Resubscribe
+    | AddTrace
+)
 
 
 class Machine:
@@ -66,6 +93,7 @@ class Machine:
         state.now_us = batch.now_us
         state.touched.update(state.readiness.promote(batch.now_us))
         state.outcomes.forget(batch.now_us)
+        state.kv.sweep(batch.now_us)
         mint = Mint(batch.now_us, batch.seed)
         return [_apply_command(state, mint, command) for command in batch.commands]
 
@@ -73,6 +101,8 @@ class Machine:
         """Call once this node leads and has applied the first entry of its term."""
         if "dedup-lost-on-failover" in self._bugs:
             self._state.dedup_since_us = self._state.now_us
+        if "ack-forgotten-on-failover" in self._bugs:
+            self._state.forget_released()
 
     def read(self, query: Query, now_us: int) -> Reply:
         """Answer a query as of max(now_us, last stamp)."""
@@ -149,8 +179,34 @@ def _apply_command(state: State, mint: Mint, command: Command) -> Reply:
             return configure(state, mint, command)
         case DeleteQueue():
             return delete_queue(state, command)
+        case Kv():
+            return settle_kv(state.kv, state.outcomes, command, state.now_us)
+        case Locks():
+            return settle_locks(state, mint, command)
+        case RegisterQuery():
+            return register_query(state, mint, command)
+        case Cycle():
+            return cycle(state, mint, command)
+        case _:
+            return _administer(state, mint, command)
+
+
+def _administer(state: State, mint: Mint, command: Administrative) -> Reply:
+    match command:
         case DeleteDeadLetter():
             return delete_dead_letter(state, command)
+        case PurgeDeadLetters():
+            return purge_dead_letters(state, command)
+        case ReplayDeadLetter():
+            return replay_dead_letter(state, mint, command)
+        case DeleteGroup():
+            return delete_group(state, command)
+        case SeekGroup():
+            return seek_group(state, command)
+        case Resubscribe():
+            return resubscribe(state, command)
+        case AddTrace():
+            return add_trace(state, mint, command)
 
 
 def _apply_timers(state: State, mint: Mint, command: Timers) -> TimersReply:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 
@@ -15,6 +17,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         created_us: UTC microseconds, the stamp of the batch that stored it.
         payload: JSON bytes; empty once the log has let go of it and only its place is remembered.
         trace_id: Echoed to consumers.
+        producer_sub: Who pushed it, as the token said.
+        request_id: The push that stored it, so that a repeat of that push gets its first answer.
     """
 
     offset: int
@@ -23,3 +27,15 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     created_us: int
     payload: bytes
     trace_id: str | None = None
+    producer_sub: str | None = None
+    request_id: str = ""
+
+
+class Contents(NamedTuple):
+    """What a push says of a message; see `Message`."""
+
+    transaction_id: str
+    payload: bytes
+    trace_id: str | None = None
+    producer_sub: str | None = None
+    request_id: str = ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from .claims import Claim, live_cursors
 from .commands import QUEUE_MODE, Extend, Pop, TakeBack
 from .lease import (
@@ -32,6 +34,11 @@ def must_enter_log(state: State, command: Pop, now_us: int) -> bool:
     """Whether applying the pop at `now_us` would claim, repeat, or record a first contact."""
     if state.claims.repeated(command.request_id, now_us) is not None:
         return True
+    if not command.queue:
+        return any(
+            must_enter_log(state, msgspec.structs.replace(command, queue=queue.name), now_us)
+            for queue in labelled_queues(state, command)
+        )
     queue = state.queues.get(command.queue)
     if queue is None:
         return command.partition is None
@@ -56,14 +63,19 @@ def pop(state: State, mint: Mint, command: Pop) -> PopReply:
     if repeated is not None:
         repeated.answers += 1
         return _same_claim(state, command, repeated)
+    if not command.queue:
+        groups = [
+            _registered_group(state, queue, command) for queue in labelled_queues(state, command)
+        ]
+        return _claim(state, mint, command, groups)
     if command.partition is None:
-        group = _registered_group(state, mint, command)
-        return _claim(state, mint, command, group, len(group.ready))
+        group = _registered_group(state, state.queue_for(command.queue, mint), command)
+        return _claim(state, mint, command, [group])
     cursor = _pinned_cursor(state, command)
     if cursor is None or cursor.number not in cursor.group.ready:
         return PopReply(command.queue, command.group, "", ())
     cursor.group.ready.move_to_end(cursor.number, last=False)
-    return _claim(state, mint, command, cursor.group, 1)
+    return _claim(state, mint, command, [cursor.group], 1)
 
 
 def extend(state: State, command: Extend) -> ExtendReply:
@@ -95,8 +107,16 @@ def take_back(state: State, command: TakeBack) -> TakeBackReply:
     return TakeBackReply(True)
 
 
-def _registered_group(state: State, mint: Mint, command: Pop) -> Group:
-    queue = state.queue_for(command.queue, mint)
+def labelled_queues(state: State, command: Pop) -> list[Queue]:
+    """The queues that a pop by labels looks at, in order of creation."""
+    return [
+        queue
+        for queue in state.queues.values()
+        if command.namespace in (None, queue.namespace) and command.task in (None, queue.task)
+    ]
+
+
+def _registered_group(state: State, queue: Queue, command: Pop) -> Group:
     group = queue.groups.get(command.group) or _new_group(queue, command.group)
     if not group.is_registered:
         state.register(group, _since_us(command, state.now_us))
@@ -125,20 +145,28 @@ def _since_us(command: Pop, now_us: int) -> int:
     return command.subscribe_from_us if command.subscribe == "from" else now_us
 
 
-def _claim(state: State, mint: Mint, command: Pop, group: Group, available: int) -> PopReply:
+def _claim(
+    state: State, mint: Mint, command: Pop, groups: list[Group], width_max: int | None = None
+) -> PopReply:
+    available = sum(len(group.ready) for group in groups)
     if not available:
         return PopReply(command.queue, command.group, "", ())
+    if width_max is not None:
+        available = width_max
     budget, width, autopilot = _sizes(command, available)
     claim = Claim("" if command.auto_ack else mint.new_id(), command.request_id)
     if not command.auto_ack:
         state.claims.add(claim)
-    expires_us = expiry_us(state.now_us, command.lease_s or group.queue.options.lease_s)
     runs: list[ClaimedRun] = []
-    while budget > 0 and len(runs) < min(width, available):
-        _, cursor = group.ready.popitem(last=False)
-        run = _take(state, cursor, claim, budget, expires_us)
-        budget -= len(run.messages)
-        runs.append(run)
+    for group in groups:
+        expires_us = expiry_us(state.now_us, command.lease_s or group.queue.options.lease_s)
+        ready = len(group.ready)
+        while budget > 0 and ready > 0 and len(runs) < min(width, available):
+            _, cursor = group.ready.popitem(last=False)
+            run = _take(state, cursor, claim, budget, expires_us)
+            budget -= len(run.messages)
+            ready -= 1
+            runs.append(run)
     return PopReply(command.queue, command.group, claim.lease_id, tuple(runs), autopilot)
 
 
@@ -160,7 +188,9 @@ def _take(state: State, cursor: Cursor, claim: Claim, budget: int, expires_us: i
     else:
         state.move(cursor, delivered(before, last))
         attempt = 1
-    return ClaimedRun(partition.name, partition.partition_id, attempt, tuple(messages))
+    return ClaimedRun(
+        partition.name, partition.partition_id, attempt, tuple(messages), partition.queue
+    )
 
 
 def _same_claim(state: State, command: Pop, claim: Claim) -> PopReply:
@@ -174,7 +204,13 @@ def _same_claim(state: State, command: Pop, claim: Claim) -> PopReply:
         first = max(position.committed + 1, position.lease.first)
         messages = partition.slice(first, position.lease.last - first + 1)
         runs.append(
-            ClaimedRun(partition.name, partition.partition_id, position.attempt, tuple(messages))
+            ClaimedRun(
+                partition.name,
+                partition.partition_id,
+                position.attempt,
+                tuple(messages),
+                partition.queue,
+            )
         )
     return PopReply(command.queue, command.group, claim.lease_id, tuple(runs))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .commands import FireTimers, Push, PushItem
+from .message import Contents
 from .mint import Mint
-from .replies import FireReply, PushedItem, PushReply
+from .replies import FireReply, PushedItem, PushReply, PushStatus
 from .state import State
 
 Seen = dict[tuple[str, str, str], PushedItem]
@@ -21,7 +22,7 @@ def push(state: State, mint: Mint, command: Push) -> PushReply:
     if isinstance(first, PushReply):
         return first
     seen: Seen = {}
-    results = tuple([store(state, mint, item, seen) for item in command.items])
+    results = tuple([store(state, mint, item, seen, command.request_id) for item in command.items])
     reply = PushReply(results)
     if any(
         not item.transaction_id or not state.queues[item.queue].options.dedup_us
@@ -31,22 +32,29 @@ def push(state: State, mint: Mint, command: Push) -> PushReply:
     return reply
 
 
-def store(state: State, mint: Mint, item: PushItem, seen: Seen) -> PushedItem:
-    """Store one item unless it repeats a message of the dedup window or of its own call."""
+def store(state: State, mint: Mint, item: PushItem, seen: Seen, request_id: str = "") -> PushedItem:
+    """Store one item unless it repeats a message of the dedup window or of its own call.
+
+    A repeat of the request that stored the message is told what that one would have been told.
+    """
     queue = state.queue_for(item.queue, mint)
     partition = state.partition_for(queue, item.partition)
     message_id = mint.new_id()
     name = item.transaction_id or message_id
-    if not queue.options.dedup_us and (item.queue, item.partition, name) in seen:
-        again = seen[item.queue, item.partition, name]
+    place = (item.queue, item.partition, name)
+    again = seen.get(place)
+    if again is not None:
         return PushedItem(again.message_id, name, item.queue, "duplicate", again.offset)
     known = state.duplicate_of(queue, partition, name)
     if known is not None:
-        return PushedItem(known.message_id, name, item.queue, "duplicate", known.offset)
-    message = state.append(queue, partition, message_id, (name, item.payload, item.trace_id))
-    result = PushedItem(message_id, name, item.queue, "queued", message.offset)
-    if not queue.options.dedup_us:
-        seen[item.queue, item.partition, name] = result
+        is_own = bool(request_id) and known.request_id == request_id
+        status: PushStatus = "queued" if is_own else "duplicate"
+        result = PushedItem(known.message_id, name, item.queue, status, known.offset)
+    else:
+        contents = Contents(name, item.payload, item.trace_id, item.producer_sub, request_id)
+        message = state.append(queue, partition, message_id, contents)
+        result = PushedItem(message_id, name, item.queue, "queued", message.offset)
+    seen[place] = result
     return result
 
 
@@ -60,6 +68,6 @@ def fire_timers(state: State, mint: Mint, command: FireTimers) -> FireReply:
         queue = state.queue_for(row.queue, mint)
         partition = state.partition_for(queue, row.partition)
         if state.duplicate_of(queue, partition, row.transaction_id) is None:
-            item = (row.transaction_id, row.payload, None)
-            state.append(queue, partition, row.message_id, item)
+            contents = Contents(row.transaction_id, row.payload, None, row.producer_sub)
+            state.append(queue, partition, row.message_id, contents)
     return FireReply(len(rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from .commands import QUEUE_MODE
+from .kv_operations import KvLook
 
 
 class Depth(msgspec.Struct, frozen=True):
@@ -71,4 +72,95 @@ class TimerCount(msgspec.Struct, frozen=True):
     prefix: str = ""
 
 
-Query = Depth | DlqList | Fetch | TimerGet | TimerList | TimerCount
+class KvRead(msgspec.Struct, frozen=True):
+    """A batch of KV operations that write nothing."""
+
+    operations: tuple[KvLook, ...]
+
+
+class QueueList(msgspec.Struct, frozen=True):
+    """Queues; None matches everything."""
+
+    queue: str | None = None
+    namespace: str | None = None
+    task: str | None = None
+
+
+class GroupList(msgspec.Struct, frozen=True):
+    """Consumer groups, at least so far behind."""
+
+    group: str | None = None
+    lag_s_min: int = 0
+
+
+class MessageGet(msgspec.Struct, frozen=True):
+    """One message by its address."""
+
+    partition_id: str
+    transaction_id: str
+
+
+class MessageList(msgspec.Struct, frozen=True):
+    """Messages created in a window, newest first; None matches everything."""
+
+    from_us: int
+    to_us: int
+    queue: str | None = None
+    partition: str | None = None
+    status: str | None = None
+    limit: int = 200
+    offset: int = 0
+
+
+class TraceList(msgspec.Struct, frozen=True):
+    """Traces of a message, or under a name; neither asks for the names."""
+
+    partition_id: str = ""
+    transaction_id: str | None = None
+    name: str | None = None
+
+
+class ChangedQuery(msgspec.Struct, frozen=True):
+    """Partitions of a queue written at or after an instant, behind a partition number."""
+
+    queue: str
+    since_us: int = 0
+    after: int = 0
+    limit: int = 1000
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """Which partitions have changed."""
+
+    entries: tuple[ChangedQuery, ...]
+
+
+class StreamStateGet(msgspec.Struct, frozen=True):
+    """State of a query in one partition; no keys means all, filtered by prefix and ripeness.
+
+    Ripe rows have a number `windowEnd` that is not beyond `ripe_at`.
+    """
+
+    query_id: str
+    partition_id: str
+    keys: tuple[str, ...] = ()
+    prefix: str = ""
+    ripe_at: float | None = None
+
+
+Query = (
+    Depth
+    | DlqList
+    | Fetch
+    | TimerGet
+    | TimerList
+    | TimerCount
+    | KvRead
+    | QueueList
+    | GroupList
+    | MessageGet
+    | MessageList
+    | TraceList
+    | Changed
+    | StreamStateGet
+)

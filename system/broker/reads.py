@@ -6,9 +6,36 @@ from heapq import merge
 from itertools import islice
 from operator import attrgetter
 
+from .inspections import (
+    changed,
+    get_message,
+    list_groups,
+    list_messages,
+    list_queues,
+    list_traces,
+)
+from .kv import look
+from .kv_replies import KvReply
 from .message import Message
 from .partition import Partition
-from .queries import Depth, DlqList, Fetch, FetchEntry, Query, TimerCount, TimerGet, TimerList
+from .queries import (
+    Changed,
+    Depth,
+    DlqList,
+    Fetch,
+    FetchEntry,
+    GroupList,
+    KvRead,
+    MessageGet,
+    MessageList,
+    Query,
+    QueueList,
+    StreamStateGet,
+    TimerCount,
+    TimerGet,
+    TimerList,
+    TraceList,
+)
 from .queue import Queue
 from .replies import (
     DeadLetter,
@@ -23,6 +50,9 @@ from .replies import (
     TimerReply,
 )
 from .state import State
+from .streams import stream_state
+
+Inspection = QueueList | GroupList | MessageGet | MessageList | TraceList | Changed
 
 UNKNOWN_PARTITION = "UNKNOWN_TOPIC_OR_PARTITION"
 OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
@@ -41,8 +71,29 @@ def read(state: State, query: Query, now_us: int) -> Reply:
     if isinstance(query, TimerList):
         rows, more = state.timers.page(query.queue, query.after, query.prefix, query.limit)
         return TimerListReply(tuple(rows), more)
-    assert isinstance(query, TimerCount)
-    return TimerCountReply(state.timers.count(query.queue, query.prefix))
+    if isinstance(query, TimerCount):
+        return TimerCountReply(state.timers.count(query.queue, query.prefix))
+    if isinstance(query, KvRead):
+        return KvReply(tuple([look(state.kv, item, now_us) for item in query.operations]))
+    if isinstance(query, StreamStateGet):
+        return stream_state(state, query)
+    return _inspect(state, query, now_us)
+
+
+def _inspect(state: State, query: Inspection, now_us: int) -> Reply:
+    match query:
+        case QueueList():
+            return list_queues(state, query, now_us)
+        case GroupList():
+            return list_groups(state, query, now_us)
+        case MessageGet():
+            return get_message(state, query, now_us)
+        case MessageList():
+            return list_messages(state, query, now_us)
+        case TraceList():
+            return list_traces(state, query)
+        case Changed():
+            return changed(state, query)
 
 
 def _depth(state: State, query: Depth, now_us: int) -> DepthReply:

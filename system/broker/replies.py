@@ -9,7 +9,26 @@ from typing import Literal
 
 import msgspec
 
+from .inspection_replies import (
+    ChangedReply,
+    DeadLetterReplayed,
+    DeadLettersPurged,
+    GroupDeleted,
+    GroupResubscribed,
+    GroupSought,
+    GroupsReply,
+    MessageReply,
+    MessagesReply,
+    QueuesReply,
+    TraceAdded,
+    TraceNamesReply,
+    TracesReply,
+)
+from .kv_replies import KvPrecondition, KvReply, KvResult, LocksReply
 from .message import Message
+from .stream_replies import CycleReply, QueryRegistered, StreamStateReply
+
+PushStatus = Literal["queued", "duplicate"]
 
 
 class PushedItem(msgspec.Struct, frozen=True):
@@ -18,7 +37,7 @@ class PushedItem(msgspec.Struct, frozen=True):
     message_id: str
     transaction_id: str
     queue: str
-    status: Literal["queued", "duplicate"]
+    status: PushStatus
     offset: int
 
 
@@ -35,13 +54,14 @@ class ClaimedRun(msgspec.Struct, frozen=True):
     partition_id: str
     attempt: int
     messages: tuple[Message, ...]
+    queue: str = ""
 
 
 class PopReply(msgspec.Struct, frozen=True):
     """A claim, or nothing.
 
     Attributes:
-        queue: The queue.
+        queue: The queue; empty when the pop went by labels (each run then has its own).
         group: The consumer group.
         lease_id: One for all runs; empty with auto-ack and when nothing was claimed. It is what
             `TakeBack` takes when the requester has vanished.
@@ -112,15 +132,17 @@ class TransactionReply(msgspec.Struct, frozen=True):
 
     Attributes:
         transaction_id: Minted for this bundle.
-        results: Acks and pushed items in order, then timers.
-        reason: "", "rejected_ack" or "duplicate".
+        results: Acks and pushed items in order, then KV, then timers.
+        reason: "", "rejected_ack", "duplicate" or "kv_precondition".
         error: A text that contains "rolled back"; empty on success.
+        lost: Which KV operation did not hold.
     """
 
     transaction_id: str
-    results: tuple[AckedItem | TransactionPushed | TimerResult, ...]
+    results: tuple[AckedItem | TransactionPushed | KvResult | TimerResult, ...]
     reason: str = ""
     error: str = ""
+    lost: KvPrecondition | None = None
 
 
 class TimersReply(msgspec.Struct, frozen=True):
@@ -233,6 +255,7 @@ class TimerRow(msgspec.Struct, frozen=True):
     message_id: str
     payload: bytes
     deliver_us: int
+    producer_sub: str | None = None
 
 
 class TimerReply(msgspec.Struct, frozen=True):
@@ -274,4 +297,22 @@ Reply = (
     | TimerReply
     | TimerListReply
     | TimerCountReply
+    | KvReply
+    | LocksReply
+    | TraceAdded
+    | TracesReply
+    | TraceNamesReply
+    | GroupDeleted
+    | GroupSought
+    | GroupResubscribed
+    | GroupsReply
+    | DeadLetterReplayed
+    | DeadLettersPurged
+    | MessageReply
+    | MessagesReply
+    | QueuesReply
+    | ChangedReply
+    | QueryRegistered
+    | StreamStateReply
+    | CycleReply
 )

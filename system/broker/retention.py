@@ -70,6 +70,9 @@ class Retention:
 
 def _passed_by_all(partition: Partition) -> int:
     cursors = partition.cursors
+    if not cursors:
+        # Its groups are deleted: whoever comes next may read everything that is still there.
+        return partition.log_start
     if len(cursors) == 1:
         return cursors[0].position.committed + 1
     return min(cursor.position.committed for cursor in cursors) + 1

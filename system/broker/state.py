@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from ..bugs import NO_BUGS, Bugs
 from .claims import Claims
+from .inspection_replies import TraceRow
+from .kv import KvTable
 from .lease import Position
-from .message import Message
+from .message import Contents, Message
 from .mint import Mint
 from .options import implicit_options
 from .outcomes import Outcomes
 from .partition import Partition
+from .planted import without_memory, without_payload
 from .queue import Queue
 from .readiness import Cursor, Group, Readiness
 from .replies import DeadLetter
 from .retention import Retention
+from .stream_table import StreamTable
 from .timers import TimerTable
 
 
@@ -28,6 +34,9 @@ class State:
         claims: Live claims.
         retention: Completed messages.
         timers: Waiting timers.
+        kv: Key/value rows, permits of locks among them.
+        traces: What consumers said about messages, oldest first.
+        streams: State of streaming queries.
         outcomes: First answers.
         touched: Queues that changed since the node last asked; no outcome depends on it.
         dedup_since_us: Messages stored up to this stamp are not recognized as duplicates; always
@@ -35,6 +44,7 @@ class State:
     """
 
     def __init__(self, bugs: Bugs = NO_BUGS) -> None:
+        self._bugs = bugs
         self.now_us = 0
         self.queues: dict[str, Queue] = {}
         self.partitions: dict[str, Partition] = {}
@@ -42,6 +52,9 @@ class State:
         self.claims = Claims()
         self.retention = Retention()
         self.timers = TimerTable()
+        self.kv = KvTable()
+        self.traces: deque[TraceRow] = deque()
+        self.streams = StreamTable()
         self.outcomes = Outcomes()
         self.touched: set[str] = set()
         self.dedup_since_us = 0
@@ -83,15 +96,20 @@ class State:
         return None
 
     def append(
-        self,
-        queue: Queue,
-        partition: Partition,
-        message_id: str,
-        item: tuple[str, bytes, str | None],
+        self, queue: Queue, partition: Partition, message_id: str, contents: Contents
     ) -> Message:
-        """Store (transaction id, payload, trace id) at the end of a partition."""
-        transaction_id, payload, trace_id = item
-        message = Message(partition.end, message_id, transaction_id, self.now_us, payload, trace_id)
+        """Store a message at the end of a partition."""
+        transaction_id, payload, trace_id, producer_sub, request_id = contents
+        message = Message(
+            partition.end,
+            message_id,
+            transaction_id,
+            self.now_us,
+            payload,
+            trace_id,
+            producer_sub,
+            request_id,
+        )
         partition.append(message)
         for cursor in partition.cursors:
             self.readiness.refresh(cursor, self.now_us)
@@ -132,14 +150,37 @@ class State:
         if self.readiness.refresh(cursor, self.now_us):
             self.touched.add(cursor.group.queue.name)
 
+    def seek(self, cursor: Cursor, committed: int) -> None:
+        """Put a cursor anywhere in its partition; its lease and its memory go."""
+        lease = cursor.position.lease
+        if lease is not None:
+            self.claims.drop(lease.lease_id, cursor)
+        cursor.position = Position(committed)
+        memory_us = cursor.group.queue.options.memory_us
+        self.retention.note(cursor.partition, self.now_us, memory_us)
+        if self.readiness.refresh(cursor, self.now_us):
+            self.touched.add(cursor.group.queue.name)
+
+    def drop_cursor(self, cursor: Cursor) -> None:
+        """Remove a group's place in a partition."""
+        lease = cursor.position.lease
+        if lease is not None:
+            self.claims.drop(lease.lease_id, cursor)
+        self.readiness.remove(cursor)
+        del cursor.group.cursors[cursor.partition.number]
+        cursor.partition.cursors.remove(cursor)
+
     def file_dead_letter(
         self, cursor: Cursor, offset: int, error: str, retries: int, mint: Mint
     ) -> None:
         """Put a copy of a message into its queue's dead letters."""
         queue, partition = cursor.group.queue, cursor.partition
+        message = partition.at(offset)
+        if "dead-letter-without-payload" in self._bugs:
+            message = without_payload(message)
         letter = DeadLetter(
             mint.new_id(),
-            partition.at(offset),
+            message,
             partition.partition_id,
             queue.name,
             partition.name,
@@ -149,6 +190,12 @@ class State:
             self.now_us,
         )
         queue.dead[letter.dead_letter_id] = letter
+
+    def forget_released(self) -> None:
+        """Forget every released lease; only the defect `ack-forgotten-on-failover` does."""
+        for partition in self.partitions.values():
+            for cursor in partition.cursors:
+                cursor.position = without_memory(cursor.position)
 
     def drop_queue(self, queue: Queue) -> None:
         """Remove a queue with messages, cursors, registrations and dead letters."""

@@ -37,6 +37,7 @@ class TimerTable:
             mint.new_id(),
             operation.payload,
             now_us + max(0, operation.delay_ms) * 1000,
+            operation.producer_sub,
         )
         self._put(row)
         return TimerResult(

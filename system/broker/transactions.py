@@ -1,7 +1,8 @@
-"""Transactions: acks, pushes and timers of one entry, all or nothing.
+"""Transactions: acks, pushes, KV and timers of one entry, all or nothing.
 
-Everything is judged first, against positions as they would become; only a bundle that nothing
-refuses is carried out.
+Acks and pushes are judged first, against positions as they would become; KV operations come next
+and undo themselves when a required one does not hold; only a bundle that nothing refuses is
+carried out.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import msgspec
 from .acks import by_address, carry_out, contacted_cursor, settle_on
 from .claims import live_cursors
 from .commands import AckItem, Transaction, TransactionAck, TransactionPush
+from .kv import LostPreconditionError
+from .kv import carry_out as carry_out_kv
 from .lease import Position
 from .mint import Mint
 from .pushes import Seen, store
@@ -40,13 +43,17 @@ def transact(state: State, mint: Mint, command: Transaction) -> TransactionReply
     try:
         steps, answers = _judge_acks(state, command)
         _judge_pushes(state, command)
+        kv = carry_out_kv(state.kv, command.kv, state.now_us, len(command.operations))
     except _RefusedError as refused:
         text = f"transaction rolled back: {refused.detail}"
         reply = TransactionReply(transaction_id, (), refused.reason, text)
+    except LostPreconditionError as lost:
+        text = f"transaction rolled back: kv precondition lost ({lost.precondition.reason})"
+        reply = TransactionReply(transaction_id, (), "kv_precondition", text, lost.precondition)
     else:
         results = _carry_out(state, mint, command, steps, answers)
         timers = [state.timers.apply(operation, mint, state.now_us) for operation in command.timers]
-        reply = TransactionReply(transaction_id, (*results, *timers))
+        reply = TransactionReply(transaction_id, (*results, *kv, *timers))
     state.outcomes.remember("transaction", command.request_id, reply, state.now_us)
     return reply
 

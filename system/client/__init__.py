@@ -8,6 +8,7 @@ from .asynchronous import AsyncClient
 from .blocking import Interrupted, Pending, SyncClient
 from .calls import Call
 from .errors import BrokerError
+from .fetching import Fetched, FetchedPartition, FetchedRecord, FetchFrom
 from .records import (
     AckResult,
     Answer,
@@ -39,6 +40,10 @@ __all__ = [
     "Depth",
     "Endpoint",
     "ExtendResult",
+    "FetchFrom",
+    "Fetched",
+    "FetchedPartition",
+    "FetchedRecord",
     "Health",
     "Interrupted",
     "Message",

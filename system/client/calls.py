@@ -88,6 +88,7 @@ def pop(
     queue: str,
     *,
     group: str,
+    partition: str | None = None,
     batch: int = 1,
     partitions: int = 1,
     lease_s: float | None = None,
@@ -98,6 +99,7 @@ def pop(
     Args:
         queue: Queue name.
         group: Consumer group; it starts at the oldest message.
+        partition: The only partition to look at; None looks at all.
         batch: Messages at most.
         partitions: Partitions at most.
         lease_s: Lease, seconds; None leaves it to the queue.
@@ -114,7 +116,10 @@ def pop(
         query["leaseSeconds"] = f"{lease_s:g}"
     if wait_s > 0:
         query["timeout"] = str(int(wait_s * 1000))
-    target = f"/api/v1/pop/queue/{quote(queue, safe='')}?{urlencode(query)}"
+    path = f"/api/v1/pop/queue/{quote(queue, safe='')}"
+    if partition is not None:
+        path += f"/partition/{quote(partition, safe='')}"
+    target = f"{path}?{urlencode(query)}"
     return Call("pop", "GET", target, b"", _read_popped, wait_s)
 
 

@@ -10,6 +10,8 @@ import msgspec
 JSON: Final = "application/json"
 PLAIN: Final = "text/plain; charset=utf-8"
 
+_ENCODER: Final = msgspec.json.Encoder()
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -41,7 +43,7 @@ class _ErrorBody(msgspec.Struct):
     code: str
 
 
-class _TimerErrorBody(msgspec.Struct):
+class _CodedErrorBody(msgspec.Struct):
     error: str
     reason: str
     detail: str
@@ -58,9 +60,14 @@ def bad_request(text: str) -> RefusedError:
     return RefusedError(error_answer(400, "bad_request", text))
 
 
-def timer_error(status: int, code: str, reason: str, detail: str) -> RefusedError:
-    """The shape of timer errors: `{"error": code, "reason": reason, "detail": detail}`."""
-    body = msgspec.json.encode(_TimerErrorBody(code, reason, detail))
+def json_answer(body: object, status: int = 200) -> Answer:
+    """A JSON answer."""
+    return Answer(status, _ENCODER.encode(body), JSON)
+
+
+def coded_error(status: int, code: str, reason: str, detail: str) -> RefusedError:
+    """How KV, locks and timers refuse: `{"error": code, "reason": reason, "detail": detail}`."""
+    body = msgspec.json.encode(_CodedErrorBody(code, reason, detail))
     return RefusedError(Answer(status, body))
 
 

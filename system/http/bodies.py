@@ -8,6 +8,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from .kv_bodies import KvBody
+
 
 class PushedBody(msgspec.Struct):
     """One item of a push's answer; snake case here only."""
@@ -27,7 +29,7 @@ class PoppedBody(msgspec.Struct, rename="camel"):
     transaction_id: str
     trace_id: str | None
     data: Raw
-    producer_sub: None
+    producer_sub: str | None
     created_at: str
     partition_id: str
     partition: str
@@ -137,7 +139,12 @@ class TransactionBody(msgspec.Struct, rename="camel"):
     success: bool
     reason: str | UnsetType
     error: str | UnsetType
-    results: list[TransactionElement]
+    results: list[TransactionElement | KvBody]
+    ok: bool | UnsetType = UNSET
+    failed_index: int | UnsetType = UNSET
+    kv_reason: str | UnsetType = UNSET
+    version: int | UnsetType = UNSET
+    value: Raw | UnsetType | None = UNSET
 
 
 class TimerRowBody(msgspec.Struct, rename="camel"):
@@ -240,7 +247,7 @@ class DeadLetterBody(msgspec.Struct, rename="camel"):
     error_message: str
     retry_count: int
     data: Raw
-    producer_sub: None
+    producer_sub: str | None
     created_at: str
     failed_at: str
 

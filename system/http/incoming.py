@@ -14,6 +14,8 @@ from .answer import RefusedError, bad_request, error_answer
 NAME_BYTES_MAX: Final = 411
 """A queue and a partition (or group) share this many UTF-8 bytes."""
 
+DEFAULT_SUBSCRIPTION_MODE: Final = "new"
+
 _SHORT: Final = NAME_BYTES_MAX // 4
 
 Body = TypeVar("Body")
@@ -29,6 +31,9 @@ class Incoming:
         headers: Lower-case names.
         body: Complete.
         request_id: The client's or the node's.
+        method: In capitals.
+        subject: Who asks, as their token says; None without authentication.
+        subscription_mode: Where a group begins whose first pop does not say.
     """
 
     parts: list[str]
@@ -36,6 +41,9 @@ class Incoming:
     headers: Mapping[str, str]
     body: bytes
     request_id: str
+    method: str = "GET"
+    subject: str | None = None
+    subscription_mode: str = DEFAULT_SUBSCRIPTION_MODE
 
     def parameters(self) -> dict[str, str]:
         """Query parameters; the last of a repeated name counts."""
@@ -67,10 +75,10 @@ def decode(decoder: msgspec.json.Decoder[Body], body: bytes) -> Body:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
         raise bad_request(str(error)) from None
-    except RecursionError:
-        raise bad_request("the body is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise bad_request(f"the body is not valid JSON: {error}") from None
+    except RecursionError:
+        raise bad_request("the body is nested too deep") from None
 
 
 def check_names(queue: str, other: str) -> None:

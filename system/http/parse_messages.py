@@ -17,7 +17,7 @@ from ..broker.commands import (
     Push,
     PushItem,
 )
-from .answer import Answer, bad_request
+from .answer import Answer, bad_request, json_answer
 from .incoming import Incoming, check_names, clamped, decode, flag, whole
 from .request import PopRequest, Write
 from .timestamps import parse_rfc3339
@@ -26,8 +26,8 @@ POP_BATCH: Final = 200
 POP_BATCH_MAX: Final = 100_000
 POP_WAIT_MS: Final = 30_000
 POP_WAIT_MS_MAX: Final = 60_000
+DISCOVERY_LEASE_S: Final = 60
 EXTEND_S: Final = 60
-DEFAULT_SUBSCRIPTION_MODE: Final = "new"
 
 _COMPLETED: Final = (None, "completed", "success", "acked", "ok")
 _SIGNALS: Final[dict[str, AckStatus]] = {"retry": "retry", "dlq": "dlq"}
@@ -42,7 +42,7 @@ class PushItemBody(msgspec.Struct, rename="camel"):
     transaction_id: str | None = None
     trace_id: str | None = None
 
-    def item(self, keeps_trace: bool = False) -> PushItem:
+    def item(self, subject: str | None, keeps_trace: bool = False) -> PushItem:
         """The command's item; the plain push route drops the trace id."""
         partition = self.partition or DEFAULT_PARTITION
         check_names(self.queue, partition)
@@ -52,6 +52,7 @@ class PushItemBody(msgspec.Struct, rename="camel"):
             self.transaction_id or "",
             bytes(self.payload),
             self.trace_id if keeps_trace else None,
+            subject,
         )
 
 
@@ -86,7 +87,7 @@ def push(incoming: Incoming) -> Write | Answer:
     items = decode(_PUSH, incoming.body).items
     if not items:
         return Answer(201, b"[]")
-    return Write(Push(incoming.request_id, tuple([item.item() for item in items])))
+    return Write(Push(incoming.request_id, tuple([item.item(incoming.subject) for item in items])))
 
 
 def pop(incoming: Incoming) -> PopRequest:
@@ -94,9 +95,31 @@ def pop(incoming: Incoming) -> PopRequest:
     parameters = incoming.parameters()
     queue = incoming.part(5)
     partition = incoming.part(7) if len(incoming.parts) > 6 else None
-    group = parameters.get("consumerGroup") or QUEUE_MODE
     check_names(queue, partition or "")
-    check_names(queue, group)
+    check_names(queue, parameters.get("consumerGroup") or QUEUE_MODE)
+    return _pop(incoming, parameters, queue, partition)
+
+
+def discover(incoming: Incoming) -> PopRequest | Answer:
+    """GET /api/v1/pop?namespace=&task=: from every queue with these labels; it never waits."""
+    parameters = incoming.parameters()
+    namespace, task = parameters.get("namespace") or None, parameters.get("task") or None
+    if namespace is None and task is None:
+        body = {"success": False, "error": "namespace or task is required", "messages": []}
+        return json_answer(body, 400)
+    request = _pop(incoming, parameters, "", None)
+    command = msgspec.structs.replace(
+        request.command,
+        namespace=namespace,
+        task=task,
+        lease_s=request.command.lease_s or DISCOVERY_LEASE_S,
+    )
+    return PopRequest(command, 0)
+
+
+def _pop(
+    incoming: Incoming, parameters: dict[str, str], queue: str, partition: str | None
+) -> PopRequest:
     if flag(parameters.get("conflation")):
         raise bad_request("conflation is not served")
     batch, partitions = whole(parameters.get("batch")), whole(parameters.get("partitions"))
@@ -107,14 +130,15 @@ def pop(incoming: Incoming) -> PopRequest:
         request_id=incoming.request_id,
         queue=queue,
         partition=partition,
-        group=group,
+        group=parameters.get("consumerGroup") or QUEUE_MODE,
         batch=POP_BATCH if batch is None else batch,
         partitions=1 if partitions is None else max(0, partitions),
         lease_s=lease_s if lease_s is not None and lease_s > 0 else None,
         auto_ack=auto_ack,
         autopilot="",
     )
-    command = _subscribed(_piloted(command, parameters, batch, partitions), parameters)
+    command = _piloted(command, parameters, batch, partitions)
+    command = _subscribed(command, parameters, incoming.subscription_mode)
     wait_ms = clamped(whole(parameters.get("timeout")), POP_WAIT_MS, 0, POP_WAIT_MS_MAX)
     return PopRequest(command, wait_ms if flag(parameters.get("wait")) else 0)
 
@@ -190,7 +214,7 @@ def _piloted(
     return msgspec.structs.replace(command, autopilot="batch" if batch is None else "partitions")
 
 
-def _subscribed(command: Pop, parameters: dict[str, str]) -> Pop:
+def _subscribed(command: Pop, parameters: dict[str, str], default_mode: str) -> Pop:
     """Where a new group begins; an instant wins over a mode, and an unreadable one is ignored."""
     start = parameters.get("subscriptionFrom")
     if start == "now":
@@ -198,6 +222,6 @@ def _subscribed(command: Pop, parameters: dict[str, str]) -> Pop:
     instant_us = parse_rfc3339(start.replace(" ", "+")) if start else None
     if instant_us is not None:
         return msgspec.structs.replace(command, subscribe="from", subscribe_from_us=instant_us)
-    mode = parameters.get("subscriptionMode") or DEFAULT_SUBSCRIPTION_MODE
+    mode = parameters.get("subscriptionMode") or default_mode
     is_new = mode in ("new", "new-only")
     return command if is_new else msgspec.structs.replace(command, subscribe="all")

@@ -105,8 +105,12 @@ def dead_letters(incoming: Incoming) -> ReadRequest:
     )
 
 
-def fetch(incoming: Incoming) -> FetchRequest:
-    """POST /api/v1/fetch."""
+def fetch(incoming: Incoming) -> FetchRequest | ReadRequest:
+    """POST /api/v1/fetch.
+
+    One that does not wait asks the leader, so that a client which has just pushed through another
+    node finds its messages; one that waits does so at the node that it came to.
+    """
     body = decode(_FETCH, incoming.body)
     if len(body.entries) > FETCH_ENTRIES_MAX:
         raise bad_request(f"{len(body.entries)} entries; at most {FETCH_ENTRIES_MAX}")
@@ -126,7 +130,8 @@ def fetch(incoming: Incoming) -> FetchRequest:
         clamped(body.min_bytes, 1, 0, FETCH_BYTES_MAX),
         clamped(body.max_bytes, FETCH_BYTES_MAX, 1, FETCH_BYTES_MAX),
     )
-    return FetchRequest(query, clamped(body.max_wait_ms, 0, 0, FETCH_WAIT_MS_MAX))
+    wait_ms = clamped(body.max_wait_ms, 0, 0, FETCH_WAIT_MS_MAX)
+    return FetchRequest(query, wait_ms) if wait_ms else ReadRequest(query)
 
 
 def _label(body: dict[str, object], name: str) -> str | None:

@@ -10,7 +10,7 @@ import msgspec
 
 from ..broker.commands import DEFAULT_PARTITION, CancelTimer, ScheduleTimer, TimerOperation, Timers
 from ..broker.queries import TimerCount, TimerGet, TimerList
-from .answer import timer_error
+from .answer import coded_error
 from .incoming import Incoming, check_names, clamped, decode, whole
 from .request import ReadRequest, Write
 
@@ -53,7 +53,9 @@ _TIMERS: Final = msgspec.json.Decoder(_TimersBody)
 def timers(incoming: Incoming) -> Write:
     """POST /api/v1/timers."""
     operations = decode(_TIMERS, incoming.body).operations
-    return Write(Timers(incoming.request_id, timer_operations(operations)))
+    return Write(
+        Timers(incoming.request_id, timer_operations(operations, subject=incoming.subject))
+    )
 
 
 def cancel_timer(incoming: Incoming) -> Write:
@@ -77,13 +79,16 @@ def get_timers(incoming: Incoming) -> ReadRequest:
 
 
 def timer_operations(
-    operations: list[TimerFields], owned_code: str = "timers_bad_request"
+    operations: list[TimerFields],
+    owned_code: str = "timers_bad_request",
+    subject: str | None = None,
 ) -> tuple[TimerOperation, ...]:
     """Check and convert operations.
 
     Args:
         operations: As decoded.
         owned_code: The error of a field that only the server may set.
+        subject: Who asks, stamped on the messages.
 
     Raises:
         RefusedError: 400, 403 (too far ahead) or 413 (payload too large).
@@ -91,7 +96,7 @@ def timer_operations(
     if len(operations) > OPERATIONS_MAX:
         text = f"{len(operations)} operations; at most {OPERATIONS_MAX}"
         raise _bad("too_many_operations", text)
-    converted = tuple([_operation(fields, owned_code) for fields in operations])
+    converted = tuple([_operation(fields, owned_code, subject) for fields in operations])
     seen: set[tuple[str, str]] = set()
     for operation in converted:
         if (operation.queue, operation.key) in seen:
@@ -100,10 +105,10 @@ def timer_operations(
     return converted
 
 
-def _operation(fields: TimerFields, owned_code: str) -> TimerOperation:
+def _operation(fields: TimerFields, owned_code: str, subject: str | None) -> TimerOperation:
     for name in fields:
         if name in _SERVER_OWNED or name.startswith("_"):
-            raise timer_error(400, owned_code, "server_owned_field", f"{name} is set by the server")
+            raise coded_error(400, owned_code, "server_owned_field", f"{name} is set by the server")
     queue, key = _required(fields, "queue"), _required(fields, "timerKey")
     partition = _optional(fields, "partition") or DEFAULT_PARTITION
     check_names(queue, partition)
@@ -117,9 +122,11 @@ def _operation(fields: TimerFields, owned_code: str) -> TimerOperation:
         raise _bad("missing_field", f"delayMs must be a number, got {delay_ms!r}")
     if delay_ms > HORIZON_MS:
         text = f"delayMs {delay_ms} is over 90 days ({HORIZON_MS})"
-        raise timer_error(403, "timer_horizon_exceeded", "horizon", text)
+        raise coded_error(403, "timer_horizon_exceeded", "horizon", text)
     txn = _required(fields, "txn")
-    return ScheduleTimer(queue, key, max(0, int(delay_ms)), txn, _payload(fields), partition)
+    return ScheduleTimer(
+        queue, key, max(0, int(delay_ms)), txn, _payload(fields), partition, subject
+    )
 
 
 def _payload(fields: TimerFields) -> bytes:
@@ -134,7 +141,7 @@ def _payload(fields: TimerFields) -> bytes:
         raise _bad("bad_payload", "payload must be base64 of JSON") from None
     if len(payload) > PAYLOAD_BYTES_MAX:
         text = f"payload has {len(payload)} bytes; at most {PAYLOAD_BYTES_MAX}"
-        raise timer_error(413, "timer_payload_too_large", "payload", text)
+        raise coded_error(413, "timer_payload_too_large", "payload", text)
     return payload.strip()
 
 
@@ -153,7 +160,7 @@ def _optional(fields: TimerFields, name: str) -> str | None:
 
 
 def _bad(reason: str, detail: str) -> Exception:
-    return timer_error(400, "timers_bad_request", reason, detail)
+    return coded_error(400, "timers_bad_request", reason, detail)
 
 
 def _address(incoming: Incoming) -> tuple[str, str]:

@@ -9,6 +9,7 @@ import msgspec
 from ..broker.commands import QUEUE_MODE, AckStatus, Transaction, TransactionAck, TransactionPush
 from .answer import bad_request
 from .incoming import Incoming, decode
+from .parse_kv import KvFields, kv_operations
 from .parse_messages import AckBody, PushItemBody, ack_item, refuse_binary
 from .parse_timers import TimerFields, timer_operations
 from .request import Write
@@ -25,7 +26,7 @@ class _PushList(msgspec.Struct):
 class _TransactionBody(msgspec.Struct, rename="camel"):
     operations: list[msgspec.Raw] | None = None
     required_leases: list[str | None] | None = None
-    kv: list[msgspec.Raw] | None = None
+    kv: list[KvFields] | None = None
     timers: list[TimerFields] | None = None
     positions: list[msgspec.Raw] | None = None
 
@@ -39,24 +40,23 @@ _SIGNALS: Final[dict[str, AckStatus]] = {"failed": "failed", "retry": "retry", "
 
 
 def transaction(incoming: Incoming) -> Write:
-    """POST /api/v1/transaction. Lists `kv` and `positions` are refused unless empty."""
+    """POST /api/v1/transaction. A list `positions` is refused unless empty."""
     refuse_binary(incoming)
     body = decode(_TRANSACTION, incoming.body)
-    if body.kv:
-        raise bad_request("kv is not served")
     if body.positions:
         raise bad_request("positions are not served")
     operations: list[TransactionAck | TransactionPush] = []
     for raw in body.operations or ():
-        operations.extend(_operations(bytes(raw)))
-    timers = timer_operations(body.timers or [], "timers_server_owned_field")
-    if not operations and not timers:
+        operations.extend(_operations(bytes(raw), incoming.subject))
+    kv = kv_operations(body.kv or [], in_transaction=True)
+    timers = timer_operations(body.timers or [], "timers_server_owned_field", incoming.subject)
+    if not operations and not timers and not kv:
         raise bad_request("a transaction needs at least one operation")
     leases = tuple([lease for lease in body.required_leases or () if lease])
-    return Write(Transaction(incoming.request_id, tuple(operations), leases, timers))
+    return Write(Transaction(incoming.request_id, tuple(operations), leases, timers, kv))
 
 
-def _operations(raw: bytes) -> list[TransactionAck | TransactionPush]:
+def _operations(raw: bytes, subject: str | None) -> list[TransactionAck | TransactionPush]:
     kind = decode(_OPERATION, raw).type
     if kind == "ack":
         body = decode(_ACK, raw)
@@ -67,7 +67,7 @@ def _operations(raw: bytes) -> list[TransactionAck | TransactionPush]:
     items = decode(_PUSH_LIST, raw).items
     if items is None:
         items = [decode(_PUSH_ITEM, raw)]
-    return [TransactionPush(item.item(keeps_trace=True)) for item in items]
+    return [TransactionPush(item.item(subject, keeps_trace=True)) for item in items]
 
 
 def _status(text: str | None) -> AckStatus:

@@ -6,7 +6,6 @@ import base64
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
 from msgspec import UNSET, Raw
 
 from ..broker.replies import (
@@ -36,22 +35,23 @@ from ..broker.replies import (
     TransactionReply,
 )
 from . import bodies
-from .answer import JSON, Answer, empty_pop_answer, error_answer
-from .request import Rendered, Write
+from .answer import Answer, empty_pop_answer, error_answer, json_answer
+from .render_inspection import INSPECTION_RENDERERS
+from .render_kv import KV_RENDERERS, KvBody, kv_body
+from .render_streams import STREAM_RENDERERS
+from .request import ReadRequest, Rendered, Write
 from .timestamps import rfc3339
-
-_ENCODER: Final = msgspec.json.Encoder()
 
 
 def render(request: Rendered, reply: Reply) -> Answer:
     """Give a reply the shape that the request's route promises."""
     if isinstance(reply, TimersReply) and isinstance(request, Write) and request.shape:
-        return _json(_timer(reply.results[0]))
-    return _RENDERERS[type(reply)](reply)
-
-
-def _json(body: object, status: int = 200) -> Answer:
-    return Answer(status, _ENCODER.encode(body), JSON)
+        return json_answer(_timer(reply.results[0]))
+    renderer = _RENDERERS.get(type(reply))
+    if renderer is not None:
+        return renderer(reply)
+    shape = request.shape if isinstance(request, Write | ReadRequest) else ""
+    return _SHAPED[type(reply)](reply, shape)
 
 
 def _push(reply: PushReply) -> Answer:
@@ -61,7 +61,7 @@ def _push(reply: PushReply) -> Answer:
         )
         for index, item in enumerate(reply.items)
     ]
-    return _json(results, 201)
+    return json_answer(results, 201)
 
 
 def _pop(reply: PopReply) -> Answer:
@@ -73,11 +73,11 @@ def _pop(reply: PopReply) -> Answer:
             message.transaction_id,
             message.trace_id,
             Raw(message.payload),
-            None,
+            message.producer_sub,
             rfc3339(message.created_us),
             run.partition_id,
             run.partition,
-            reply.queue,
+            run.queue,
             reply.lease_id,
             reply.group,
             run.attempt,
@@ -98,7 +98,7 @@ def _pop(reply: PopReply) -> Answer:
         len(reply.runs),
         UNSET if reply.autopilot is None else bodies.AutopilotBody(*reply.autopilot),
     )
-    return _json(body)
+    return json_answer(body)
 
 
 def _ack(reply: AckReply) -> Answer:
@@ -114,20 +114,20 @@ def _ack(reply: AckReply) -> Answer:
         )
         for index, item in enumerate(reply.items)
     ]
-    return _json(results)
+    return json_answer(results)
 
 
 def _extend(reply: ExtendReply) -> Answer:
     deadline = None if reply.expires_us is None else rfc3339(reply.expires_us)
     renewed = reply.renewed
-    return _json(
+    return json_answer(
         bodies.ExtendBody(reply.lease_id, renewed > 0, renewed, deadline, deadline, deadline)
     )
 
 
 def _transaction(reply: TransactionReply) -> Answer:
-    results: list[bodies.TransactionElement] = []
-    timers = 0
+    results: list[bodies.TransactionElement | KvBody] = []
+    timers = kv = 0
     for index, result in enumerate(reply.results):
         match result:
             case AckedItem():
@@ -143,9 +143,22 @@ def _transaction(reply: TransactionReply) -> Answer:
                 body.index, body.op_index, body.type = index, timers, "timer"
                 timers += 1
                 results.append(body)
-    success = not reply.reason
-    reason, error = (UNSET, UNSET) if success else (reply.reason, reply.error)
-    return _json(bodies.TransactionBody(reply.transaction_id, success, reason, error, results))
+            case _:
+                element = kv_body(result, index)
+                element.op_index, element.type = kv, "kv"
+                kv += 1
+                results.append(element)
+    if not reply.reason:
+        return json_answer(
+            bodies.TransactionBody(reply.transaction_id, True, UNSET, UNSET, results)
+        )
+    refused = bodies.TransactionBody(reply.transaction_id, False, reply.reason, reply.error, [])
+    lost = reply.lost
+    if lost is not None:
+        refused.ok, refused.failed_index, refused.kv_reason = False, lost.failed_index, lost.reason
+        refused.version = lost.version
+        refused.value = None if lost.value is None else Raw(lost.value)
+    return json_answer(refused)
 
 
 def _transaction_push(index: int, result: TransactionPushed) -> bodies.TransactionPushBody:
@@ -173,7 +186,7 @@ def _timer(result: TimerResult) -> bodies.TimerBody:
 
 
 def _timers(reply: TimersReply) -> Answer:
-    return _json(bodies.TimersBody([_timer(result) for result in reply.results]))
+    return json_answer(bodies.TimersBody([_timer(result) for result in reply.results]))
 
 
 def _timer_row(row: TimerRow) -> bodies.TimerRowBody:
@@ -190,24 +203,24 @@ def _timer_row(row: TimerRow) -> bodies.TimerRowBody:
 
 def _timer_get(reply: TimerReply) -> Answer:
     if reply.row is None:
-        return _json(bodies.TimerMissingBody(False, reply.queue, reply.key))
+        return json_answer(bodies.TimerMissingBody(False, reply.queue, reply.key))
     body = _timer_row(reply.row)
     body.found = True
-    return _json(body)
+    return json_answer(body)
 
 
 def _timer_list(reply: TimerListReply) -> Answer:
     rows = [_timer_row(row) for row in reply.rows]
     after = reply.rows[-1].key if reply.truncated else None
-    return _json(bodies.TimerListBody(rows, reply.truncated, after))
+    return json_answer(bodies.TimerListBody(rows, reply.truncated, after))
 
 
 def _timer_count(reply: TimerCountReply) -> Answer:
-    return _json({"count": reply.count})
+    return json_answer({"count": reply.count})
 
 
 def _configure(reply: ConfigureReply) -> Answer:
-    return _json(
+    return json_answer(
         bodies.ConfigureBody(
             True,
             reply.queue_id,
@@ -223,13 +236,13 @@ def _configure(reply: ConfigureReply) -> Answer:
 
 def _delete_queue(reply: DeleteQueueReply) -> Answer:
     message = UNSET if reply.existed else "Queue not found"
-    return _json(bodies.DeletedQueueBody(reply.existed, reply.queue, reply.existed, message))
+    return json_answer(bodies.DeletedQueueBody(reply.existed, reply.queue, reply.existed, message))
 
 
 def _delete_dead_letter(reply: DeleteDeadLetterReply) -> Answer:
     if not reply.deleted:
         return error_answer(404, "not_found", "Message not found")
-    return _json(
+    return json_answer(
         bodies.DeletedLettersBody(True, reply.partition_id, reply.transaction_id, reply.deleted)
     )
 
@@ -256,7 +269,7 @@ def _depth(reply: DepthReply) -> Answer:
             for count in counts
         ],
     )
-    return _json(body)
+    return json_answer(body)
 
 
 def _dead_letter(letter: DeadLetter) -> bodies.DeadLetterBody:
@@ -271,7 +284,7 @@ def _dead_letter(letter: DeadLetter) -> bodies.DeadLetterBody:
         letter.error,
         letter.retry_count,
         Raw(message.payload),
-        None,
+        message.producer_sub,
         rfc3339(message.created_us),
         rfc3339(letter.failed_us),
     )
@@ -280,7 +293,7 @@ def _dead_letter(letter: DeadLetter) -> bodies.DeadLetterBody:
 def _dlq(reply: DlqReply) -> Answer:
     page = [_dead_letter(letter) for letter in reply.letters]
     pagination = bodies.PaginationBody(reply.limit, reply.offset)
-    return _json(bodies.DlqBody(page, pagination, len(page)))
+    return json_answer(bodies.DlqBody(page, pagination, len(page)))
 
 
 def _fetched(entry: FetchedEntry) -> bodies.FetchEntryBody:
@@ -304,15 +317,15 @@ def _fetched(entry: FetchedEntry) -> bodies.FetchEntryBody:
 
 
 def _fetch(reply: FetchReply) -> Answer:
-    return _json(bodies.FetchBody([_fetched(entry) for entry in reply.entries]))
+    return json_answer(bodies.FetchBody([_fetched(entry) for entry in reply.entries]))
 
 
 def _fire(reply: FireReply) -> Answer:
-    return _json({"fired": reply.fired})
+    return json_answer({"fired": reply.fired})
 
 
 def _take_back(reply: TakeBackReply) -> Answer:
-    return _json({"takenBack": reply.taken_back})
+    return json_answer({"takenBack": reply.taken_back})
 
 
 _RENDERERS: Final[dict[type, Callable[..., Answer]]] = {
@@ -333,4 +346,10 @@ _RENDERERS: Final[dict[type, Callable[..., Answer]]] = {
     FetchReply: _fetch,
     FireReply: _fire,
     TakeBackReply: _take_back,
+}
+
+_SHAPED: Final[dict[type, Callable[..., Answer]]] = {
+    **KV_RENDERERS,
+    **INSPECTION_RENDERERS,
+    **STREAM_RENDERERS,
 }

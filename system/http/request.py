@@ -36,9 +36,15 @@ class PopRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A read of the leader's state."""
+    """A read of the leader's state.
+
+    Attributes:
+        query: The query.
+        shape: How `render` shapes the reply where one query serves several routes.
+    """
 
     query: Query
+    shape: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,10 @@
 """The routes of Queen's HTTP API that this broker serves: requests to commands and queries; pure.
 
-Served: push, pop of a queue or of one partition, ack, ack/batch, lease extend, transaction (acks,
-pushes, timers; `kv` and `positions` are refused), timers, configure, queue deletion, depth, dead
-letter list and deletion, fetch, health and metrics. Everything else is 404 `no_such_route`.
+Served: push, pop of a queue, of one partition or by labels, ack, ack/batch, lease extend,
+transaction (acks, pushes, KV, timers; `positions` are refused), timers, KV, locks, configure, queue
+deletion and reads, depth, dead letters, messages, consumer groups, traces, fetch and
+partitions/changed, streaming queries, health and metrics. Everything else is 404 `no_such_route`:
+ephemeral queues, analytics.
 
 Null means absent (except inside configure's options), bodies may be missing where everything in
 them is optional, and unknown keys and parameters are ignored.
@@ -13,7 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from . import parse_messages, parse_reads, parse_timers, parse_transaction
+from . import (
+    parse_administration,
+    parse_kv,
+    parse_messages,
+    parse_reads,
+    parse_streams,
+    parse_timers,
+    parse_transaction,
+)
 from .answer import (
     Answer,
     RefusedError,
@@ -22,7 +32,7 @@ from .answer import (
     no_such_route,
     too_large_answer,
 )
-from .incoming import Incoming
+from .incoming import DEFAULT_SUBSCRIPTION_MODE, Incoming
 from .rendering import render
 from .request import FetchRequest, Local, PopRequest, ReadRequest, Request, Write
 
@@ -55,7 +65,24 @@ _FIXED: Final[dict[tuple[str, str], Parse]] = {
     ("POST", "/api/v1/timers"): parse_timers.timers,
     ("POST", "/api/v1/configure"): parse_reads.configure,
     ("POST", "/api/v1/fetch"): parse_reads.fetch,
+    ("GET", "/api/v1/pop"): parse_messages.discover,
+    ("POST", "/api/v1/kv"): parse_kv.kv,
+    ("POST", "/api/v1/locks"): parse_kv.locks,
     ("GET", "/api/v1/dlq"): parse_reads.dead_letters,
+    ("DELETE", "/api/v1/dlq"): parse_administration.purge,
+    ("GET", "/api/v1/messages"): parse_administration.list_messages,
+    ("POST", "/api/v1/traces"): parse_administration.add_trace,
+    ("GET", "/api/v1/traces/names"): parse_administration.traces,
+    ("POST", "/api/v1/partitions/changed"): parse_administration.changed,
+    ("POST", "/api/v1/stats/refresh"): parse_administration.refresh_stats,
+    ("GET", "/api/v1/consumer-groups"): parse_administration.groups,
+    ("GET", "/api/v1/resources/queues"): parse_administration.queues,
+    ("GET", "/api/v1/status/queues"): parse_administration.queues,
+    ("GET", "/api/v1/resources/namespaces"): parse_administration.labels,
+    ("GET", "/api/v1/resources/tasks"): parse_administration.labels,
+    ("POST", "/streams/v1/queries"): parse_streams.register,
+    ("POST", "/streams/v1/state/get"): parse_streams.state,
+    ("POST", "/streams/v1/cycle"): parse_streams.cycle,
     ("GET", "/health"): lambda _: Local("health"),
     ("GET", "/metrics"): lambda _: Local("metrics"),
     ("GET", "/metrics/prometheus"): lambda _: Local("prometheus"),
@@ -64,7 +91,13 @@ _FIXED: Final[dict[tuple[str, str], Parse]] = {
 
 
 def route(
-    method: str, target: str, headers: Mapping[str, str], body: bytes, request_id: str
+    method: str,
+    target: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    request_id: str,
+    subject: str | None = None,
+    subscription_mode: str = DEFAULT_SUBSCRIPTION_MODE,
 ) -> Request | Answer:
     """Say what a request asks for, or answer it at once.
 
@@ -74,6 +107,8 @@ def route(
         headers: Lower-case names.
         body: Complete, possibly empty.
         request_id: From `x-request-id`, or minted by the node.
+        subject: Who asks (see `auth`), stamped on what they push.
+        subscription_mode: Where a group begins whose first pop does not say.
 
     Returns:
         A request for the node to carry out, or an answer (400, 403, 404, 413, or an empty result).
@@ -91,7 +126,9 @@ def route(
     if parse is None:
         return no_such_route()
     try:
-        return parse(Incoming(parts, query, headers, body, request_id))
+        incoming = Incoming(parts, query, headers, body, request_id, method, subject)
+        incoming.subscription_mode = subscription_mode
+        return parse(incoming)
     except RefusedError as refused:
         return refused.answer
 
@@ -100,19 +137,52 @@ def _named(method: str, parts: list[str]) -> Parse | None:
     """The route whose path has names in it."""
     if parts[:3] != ["", "api", "v1"]:
         return None
+    return _named_messages(method, parts) or _named_administration(method, parts)
+
+
+def _named_messages(method: str, parts: list[str]) -> Parse | None:
     match method, parts[3:]:
         case ("GET", ["pop", "queue", _] | ["pop", "queue", _, "partition", _]):
             return parse_messages.pop
         case ("POST", ["lease", _, "extend"]):
             return parse_messages.extend
-        case ("GET", ["resources", "queues", _, "depth"]):
-            return parse_reads.depth
-        case ("DELETE", ["resources", "queues", _]):
-            return parse_reads.delete_queue
-        case ("DELETE", ["messages", _, _]):
-            return parse_reads.delete_message
         case ("GET", ["timers", _, *_]):
             return parse_timers.get_timers
         case ("DELETE", ["timers", _, _, *_]):
             return parse_timers.cancel_timer
+        case ("GET" | "PUT" | "DELETE", ["kv", _, _, *_]):
+            return parse_kv.kv_path
+    return None
+
+
+def _named_administration(method: str, parts: list[str]) -> Parse | None:
+    match method, parts[3:]:
+        case ("GET", ["resources", "queues", _, "depth"]):
+            return parse_reads.depth
+        case ("GET", ["resources" | "status", "queues", _]):
+            return parse_administration.queues
+        case ("DELETE", ["resources", "queues", _]):
+            return parse_reads.delete_queue
+        case ("GET", ["messages", _, _]):
+            return parse_administration.get_message
+        case ("DELETE", ["messages", _, _]):
+            return parse_reads.delete_message
+        case ("POST", ["messages", _, _, "retry"]):
+            return parse_administration.retry_message
+        case ("POST", ["dlq", _, "replay"]):
+            return parse_administration.replay
+        case ("GET", ["traces", _, _]):
+            return parse_administration.traces
+        case ("GET", ["consumer-groups", _]):
+            return parse_administration.groups
+        case ("DELETE", ["consumer-groups", _] | ["consumer-groups", _, "queues", _]):
+            return parse_administration.delete_group
+        case ("POST", ["consumer-groups", _, "subscription"]):
+            return parse_administration.resubscribe
+        case (
+            "POST",
+            ["consumer-groups", _, "queues", _, "seek"]
+            | ["consumer-groups", _, "queues", _, "partitions", _, "seek"],
+        ):
+            return parse_administration.seek
     return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import socket
+import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +20,8 @@ TURNED_AWAY_MAX: Final = 64
 """Connections that are being turned away with an answer; further ones are just closed."""
 
 _LINGER_S: Final = 2.0
+_ON_CLOSE_RESET: Final = struct.pack("ii", 1, 0)
+_ON_CLOSE_FINISH: Final = struct.pack("ii", 0, 0)
 _LOOK_S: Final = 0.02
 _PIPELINED_BYTES_MAX: Final = 1024 * 1024
 _ERROR_CODES: Final = {
@@ -147,6 +151,9 @@ class ClientConnection:
 
     async def run(self) -> None:
         """Answer requests until either side has had enough."""
+        # Only a dead process closes a socket without coming by the end of this function. Its
+        # clients then get a reset, which sends them to another node; a plain end would not.
+        self._set_linger(_ON_CLOSE_RESET)
         async with self._stream:
             try:
                 refusal = await self._serve()
@@ -155,7 +162,12 @@ class ClientConnection:
             except trio.BrokenResourceError:
                 return
             finally:
+                self._set_linger(_ON_CLOSE_FINISH)
                 self._server.receiving(-self._receiving_bytes, 0)
+
+    def _set_linger(self, value: bytes) -> None:
+        if isinstance(self._stream, trio.SocketStream):
+            self._stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, value)
 
     async def _serve(self) -> FramingError | None:
         try:

@@ -8,6 +8,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+INSTANT_US_MAX = 253_402_300_799_999_999
+"""The last microsecond of the year 9999, the last that can be written."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -18,14 +21,17 @@ def rfc3339(instant_us: int) -> str:
 
 
 def parse_rfc3339(text: str) -> int | None:
-    """Read an ISO 8601 time as UTC microseconds; None when it is none. Without offset it is UTC."""
+    """Read an ISO 8601 time as UTC microseconds, from 1970 to 9999; None when it is none.
+
+    Without an offset it is UTC.
+    """
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:
         return None
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=UTC)
-    return max(0, (instant - _EPOCH) // timedelta(microseconds=1))
+    return min(max(0, (instant - _EPOCH) // timedelta(microseconds=1)), INSTANT_US_MAX)
 
 
 @lru_cache(maxsize=4096)

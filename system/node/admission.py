@@ -10,14 +10,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from ..broker.administrative import AddTrace, ReplayDeadLetter
 from ..broker.commands import (
     Command,
+    Cycle,
     Push,
     ScheduleTimer,
     Timers,
     Transaction,
     TransactionPush,
 )
+from ..broker.kv_operations import Kv, KvPut
 from ..http.answer import Answer, error_answer
 from .counters import Counters
 from .limits import NodeLimits
@@ -29,11 +32,15 @@ RESERVE_FACTOR: Final = 2
 def grows(command: Command) -> bool:
     """Whether a command stores payloads, rather than making room or changing little."""
     if isinstance(command, Transaction):
-        operations = (*command.operations, *command.timers)
-        return any(isinstance(each, TransactionPush | ScheduleTimer) for each in operations)
+        operations = (*command.operations, *command.timers, *command.kv)
+        return any(isinstance(each, TransactionPush | ScheduleTimer | KvPut) for each in operations)
     if isinstance(command, Timers):
         return any(isinstance(each, ScheduleTimer) for each in command.operations)
-    return isinstance(command, Push)
+    if isinstance(command, Kv):
+        return any(isinstance(each, KvPut) for each in command.operations)
+    if isinstance(command, Cycle):
+        return bool(command.push_items) or any(row.value is not None for row in command.state_ops)
+    return isinstance(command, Push | AddTrace | ReplayDeadLetter)
 
 
 def overloaded_answer() -> Answer:

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +37,14 @@ LOG_DIRECTORY: Final = "log"
 _BACKLOG: Final = 1024
 _DISK_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS})
 _SWITCH_INTERVAL_S: Final = 0.0005
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """What the node knows and nobody may read in a log: its cluster's token, its clients' key."""
+
+    token: bytes = field(repr=False)
+    jwt: bytes | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +125,7 @@ def _core(config: NodeConfig, recovered: Recovered, now_us: int) -> RaftCore:
 
 async def run_node(
     config: NodeConfig,
-    token: bytes,
+    secrets: Secrets,
     sockets: Sockets,
     doors: Doors,
     log: Wal,
@@ -139,10 +147,12 @@ async def run_node(
     settings = NodeSettings(
         node=config.node,
         peers={name: at for name, at in config.peers.items() if name != config.node},
-        token=token,
+        token=secrets.token,
         request_deadline_ms=config.request_deadline_ms,
         version=version,
         bugs=bugs,
+        jwt_secret=secrets.jwt,
+        subscription_mode=config.default_subscription_mode,
         limits=config.limits,
     )
     trio_token = trio.lowlevel.current_trio_token()

@@ -11,12 +11,21 @@ from typing import Final, Literal
 import msgspec
 
 from ..bugs import UnknownBugError, parse_bugs
+from ..http.auth import SECRET_BYTES_MIN
 from .address import Address
 from .config_error import ConfigError
 from .limits import DEFAULT_LIMITS, NodeLimits
 from .tls import TlsFiles
 
-__all__ = ["Address", "ConfigError", "NodeConfig", "check_config", "load_config", "read_token"]
+__all__ = [
+    "Address",
+    "ConfigError",
+    "NodeConfig",
+    "check_config",
+    "load_config",
+    "read_jwt_secret",
+    "read_token",
+]
 
 TOKEN_BYTES_MIN: Final = 16
 _FOR_EVERYONE: Final = stat.S_IROTH | stat.S_IWOTH
@@ -39,6 +48,10 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             to it.
         parent_pid: Who that process is; another parent means that it died already.
         request_deadline_ms: How long a request is held without `x-deadline-ms`.
+        jwt_secret_file: A file whose content, blanks trimmed, signs the clients' tokens (HS256);
+            None lets everybody in.
+        default_subscription_mode: Where a group begins whose first pop does not say: behind what
+            is there, or at the oldest message.
         limits: What it may hold, and when its disk counts as full.
         client_tls: Serve clients by TLS alone; with an authority, only those that it vouches for.
         peer_tls: Speak TLS with the other nodes, which must all do so; needs an authority.
@@ -59,6 +72,8 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     die_with_parent: bool = False
     parent_pid: int | None = None
     request_deadline_ms: int = 5000
+    jwt_secret_file: str | None = None
+    default_subscription_mode: Literal["new", "all"] = "new"
     limits: NodeLimits = DEFAULT_LIMITS
     client_tls: TlsFiles | None = None
     peer_tls: TlsFiles | None = None
@@ -137,16 +152,29 @@ def read_token(path: Path) -> bytes:
         ConfigError: The file cannot be read, is open to everyone on this host, or holds less
             than `TOKEN_BYTES_MIN` bytes.
     """
+    return _read_secret("token_file", path, TOKEN_BYTES_MIN)
+
+
+def read_jwt_secret(config: NodeConfig) -> bytes | None:
+    """Read what clients' tokens are signed with; None without authentication.
+
+    Raises:
+        ConfigError: The file cannot be read or holds less than `SECRET_BYTES_MIN` bytes.
+    """
+    if config.jwt_secret_file is None:
+        return None
+    return _read_secret("jwt_secret_file", Path(config.jwt_secret_file), SECRET_BYTES_MIN)
+
+
+def _read_secret(name: str, path: Path, bytes_min: int) -> bytes:
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            token = file.read().strip()
+            secret = file.read().strip()
     except OSError as error:
-        raise ConfigError(f"token_file: cannot read {path}: {error.strerror}") from None
+        raise ConfigError(f"{name}: cannot read {path}: {error.strerror}") from None
+    if len(secret) < bytes_min:
+        raise ConfigError(f"{name}: {path} holds less than {bytes_min} bytes")
     if mode & _FOR_EVERYONE:
-        raise ConfigError(
-            f"token_file: everyone on this host may read or write {path}; chmod 600 it"
-        )
-    if len(token) < TOKEN_BYTES_MIN:
-        raise ConfigError(f"token_file: {path} holds less than {TOKEN_BYTES_MIN} bytes")
-    return token
+        raise ConfigError(f"{name}: everyone on this host may read or write {path}; chmod 600 it")
+    return secret

@@ -13,6 +13,7 @@ from ..broker.machine import Machine
 from ..broker.planner import Planner
 from ..broker.replies import Reply
 from ..bugs import Bugs
+from ..http.auth import Guard
 from ..http.framing import HttpLimits
 from ..http.server import HttpServer
 from ..raft.core import RaftCore
@@ -62,6 +63,8 @@ class NodeSettings:
         request_deadline_ms: How long a request is held that names no deadline.
         version: Told by `/health`.
         bugs: Planted defects.
+        jwt_secret: What clients' tokens are signed with; None lets everybody in.
+        subscription_mode: Where a group begins whose first pop does not say.
         limits: What it may hold.
     """
 
@@ -71,6 +74,8 @@ class NodeSettings:
     request_deadline_ms: int
     version: str
     bugs: Bugs
+    jwt_secret: bytes | None = field(default=None, repr=False)
+    subscription_mode: str = "new"
     limits: NodeLimits = DEFAULT_LIMITS
 
 
@@ -191,6 +196,8 @@ class Node:
             self.logbook,
             self._counters,
             settings.request_deadline_ms,
+            Guard(settings.jwt_secret),
+            settings.subscription_mode,
             self.admission,
             self.standing,
         )

@@ -13,8 +13,8 @@ from typing import Final
 import trio
 
 from ..storage.wal import DamagedLogError, DirectoryLockedError, DiskFailedError
-from .boot import LOG_DIRECTORY, bind_sockets, open_log, run_node
-from .config import load_config, read_token
+from .boot import LOG_DIRECTORY, Secrets, bind_sockets, open_log, run_node
+from .config import load_config, read_jwt_secret, read_token
 from .config_error import ConfigError
 from .logbook import Logbook
 from .saying import say
@@ -64,7 +64,7 @@ def run_process(config_path: str) -> int:
     with ExitStack() as stack:
         try:
             config = load_config(Path(config_path))
-            token = read_token(Path(config.token_file))
+            secrets = Secrets(read_token(Path(config.token_file)), read_jwt_secret(config))
             doors = Doors(config.client_tls, config.peer_tls)
             logbook = _open_logbook(config.log_file, config.node)
             sockets = bind_sockets(config, stack)
@@ -81,7 +81,7 @@ def run_process(config_path: str) -> int:
             trio.run(
                 run_node,
                 config,
-                token,
+                secrets,
                 sockets,
                 doors,
                 log,

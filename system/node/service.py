@@ -11,6 +11,7 @@ from typing import Final, Protocol
 import trio
 
 from ..http import framing
+from ..http.auth import Guard
 from ..http.routes import (
     Answer,
     FetchRequest,
@@ -39,7 +40,7 @@ REQUEST_ID_MAX: Final = 200
 
 _RETRY_PAUSE_S: Final = 0.02
 _POP_ANSWER_GRACE_S: Final = 1.5
-_FORWARDED_HEADERS: Final = ("content-type",)
+_FORWARDED_HEADERS: Final = ("content-type", "authorization")
 _SAY_NOTHING_WAS_APPLIED: Final = (429, 507)
 """Not true of a request that an earlier try has handed over: then these are not answers."""
 
@@ -71,6 +72,8 @@ class Service:
         logbook: Hears of internal errors.
         counters: Counts.
         deadline_ms: How long requests are held that name no deadline of their own.
+        guard: Says who may ask for what.
+        subscription_mode: Where a group begins whose first pop does not say.
         admission: Bounds what waits here.
         standing: Hears how the peers are.
     """
@@ -86,9 +89,13 @@ class Service:
         logbook: Logbook,
         counters: Counters,
         deadline_ms: int,
+        guard: Guard,
+        subscription_mode: str,
         admission: Admission,
         standing: Standing,
     ) -> None:
+        self._subscription_mode = subscription_mode
+        self._guard = guard
         self._node = node
         self._desk = desk
         self._links = links
@@ -316,7 +323,13 @@ class Service:
         self, method: str, target: str, headers: Mapping[str, str], body: bytes, request_id: str
     ) -> LeaderRequest | FetchRequest | Local | Answer:
         try:
-            return route(method, target, headers, body, request_id)
+            admitted = self._guard.admit(
+                method, target, headers, self._desk.stamp_us() // 1_000_000
+            )
+            if isinstance(admitted, Answer):
+                return admitted
+            subject, mode = admitted.subject, self._subscription_mode
+            return route(method, target, headers, body, request_id, subject, mode)
         except Exception as error:
             # One client's bytes must not stop the node for all others; the line says all.
             self._counters.internal_errors += 1

@@ -44,6 +44,11 @@ def _verify(*arguments: str) -> Result:
         (["--time-limit", "0"], ["--time-limit 0", "above 0"]),
         (["--time-limit", "4", "--nemesis", "kill-leader"], ["4 s is too short", "kill-leader"]),
         (["--seed", "-1"], ["--seed -1"]),
+        (["queue", "--nemesis", "kill-worker"], ["'kill-worker' needs a supervisor", "kill-all"]),
+        (["log", "--nemesis", "none,kill-supervisor"], ["none stands alone"]),
+        (["log", "--nemesis", "term-supervisor"], ["'log' runs nodes alone", "pause-leader"]),
+        (["queue", "--bug", "crash-charges-prefetched"], ["'kill-worker' needs a supervisor"]),
+        (["log", "--set", "txn=perhaps"], ["txn=perhaps", "true or false"]),
         (["--no-such-option"], ["--no-such-option"]),
         (["jobs", "twice"], ["twice"]),
     ],
@@ -110,6 +115,10 @@ def test_list_names_every_choice_with_a_sentence() -> None:
     for section in found.values():
         for name in section:
             assert name in text
+    for workload in found["workloads"].values():
+        for name, sentence in workload["rules"].items():
+            assert name in text
+            assert sentence in text
 
 
 def test_version_names_the_command() -> None:

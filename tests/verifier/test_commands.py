@@ -62,3 +62,23 @@ def test_interruption_outside_the_run_is_unknown(
     assert status == 3
     assert stdout.startswith("UNKNOWN")
     assert "interrupted" in stdout
+
+
+@pytest.mark.parametrize(("workload", "rule"), [("queue", "pop-skip"), ("log", "torn")])
+def test_run_without_a_verdict_names_the_rules_of_its_own_workload(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, workload: str, rule: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "execute", fail)
+    result = CliRunner().invoke(main, ["run", workload, "--store", str(tmp_path)])
+
+    assert result.exit_code == 3
+    run = (tmp_path / "latest").resolve()
+    verdict = json.loads((run / "verdict.json").read_bytes())
+    assert verdict["rules"][rule]["valid"] == "unknown"
+    assert "overlap" not in verdict["rules"]
+    contract = json.loads((run / "scenario.json").read_bytes())["contract"]
+    assert (contract["name"], contract["nodes"], contract["lease_s"]) == (workload, 3, 3)
+    assert CliRunner().invoke(main, ["check", str(run)]).exit_code == 3

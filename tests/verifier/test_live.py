@@ -45,6 +45,16 @@ def test_picture_shows_nodes_jobs_and_open_faults() -> None:
         assert part in text
 
 
+def test_operations_stand_for_jobs_where_there_are_none() -> None:
+    board = dataclasses.replace(BOARD, operations=("send ok 7", "poll fail 1 ok 9"))
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(picture(board, (0.0, 0.0)))
+
+    for text in (plain_line(board, (0.0, 0.0)), console.export_text()):
+        assert "send ok 7, poll fail 1 ok 9" in text
+        assert "dispatched" not in text
+
+
 def test_rates_are_over_the_last_seconds() -> None:
     rates = Rates()
     for second in range(10):

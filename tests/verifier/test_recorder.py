@@ -38,6 +38,20 @@ def test_process_is_used_again_after_ok_and_fail_but_never_after_info(tmp_path: 
     assert recorder.invoke("dispatch").process == 1
 
 
+def test_process_of_the_callers_own_keeps_its_name_and_is_not_given_to_others(
+    tmp_path: Path,
+) -> None:
+    recorder = Recorder(tmp_path / "history.jsonl")
+    named = recorder.invoke("send", None, "n1", "n1/0")
+    with pytest.raises(AssertionError, match="n1/0 invokes 'poll' with one open"):
+        recorder.invoke("poll", None, "n1", "n1/0")
+    recorder.complete(named, "ok")
+
+    assert named.process == "n1/0"
+    assert recorder.invoke("drain").process == 0
+    assert recorder.tallies() == {"send": {"ok": 1}}
+
+
 def test_concurrent_operations_have_different_processes_and_a_well_formed_history(
     tmp_path: Path,
 ) -> None:

@@ -75,6 +75,25 @@ def test_bugs_of_two_nemeses_bring_both() -> None:
     assert scenario.nemeses == ("kill-leader", "kill-worker")
 
 
+def test_workload_left_out_is_jobs_or_the_one_that_shows_the_bug() -> None:
+    request = dataclasses.replace(REQUEST, workload="")
+    shown = make_scenario(dataclasses.replace(request, bugs=("ack-forgotten-on-failover",)))
+
+    assert make_scenario(request).workload == "jobs"
+    assert shown.workload == "queue"
+    assert shown.notes[0].startswith("ack-forgotten-on-failover: chose queue --nemesis kill-leader")
+
+
+def test_workload_of_nodes_alone_has_no_workers_and_a_rate_of_its_own() -> None:
+    request = dataclasses.replace(REQUEST, workload="queue", rate=None)
+
+    scenario = make_scenario(request)
+
+    assert (scenario.workers, scenario.rate, scenario.is_supervised) == (0, 100, False)
+    assert make_scenario(dataclasses.replace(request, rate=7)).rate == 7
+    assert make_scenario(dataclasses.replace(request, workload="jobs")).rate == 20
+
+
 def test_every_real_bug_makes_a_scenario_at_the_defaults() -> None:
     for name, bug in BUGS.items():
         if not bug.is_simulated:

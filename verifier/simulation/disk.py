@@ -62,9 +62,11 @@ class SimulatedDisk:
         self.written: list[Entry] = []
         self.stall_us_max = 0
 
-    def submit(self, persist: Persist) -> None:
-        """Take a write; it becomes durable after those before it."""
-        self._oracles.on_write(self._node, self.written, persist.truncate_from, persist.entries)
+    def submit(self, persist: Persist, term: int) -> None:
+        """Take a write of a node in `term`; it becomes durable after those before it."""
+        self._oracles.on_write(
+            self._node, term, self.written, persist.truncate_from, persist.entries
+        )
         self._pending.append(persist)
         if not self._syncing:
             self._start_sync()

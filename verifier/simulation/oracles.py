@@ -19,7 +19,7 @@ ORACLES: Final[dict[str, str]] = {
     "durable-quorum": "when an entry commits, a majority has it on its durable medium",
     "log-matching": "entries of one index and term are equal, and so are their predecessors",
     "leader-completeness": "a winner's log has every entry committed in earlier terms",
-    "committed-truncated": "no node drops a committed entry",
+    "committed-truncated": "no node drops an entry that was committed in its term or before",
     "durable-term": "the durable term of a node never falls",
     "durable-apply": "a node applies only what is durable on its own disk",
     "applied-agreement": "all nodes apply the same entries in the same order, without a gap",
@@ -114,16 +114,25 @@ class Oracles:
                 return
 
     def on_write(
-        self, node: int, written: list[Entry], truncate_from: int | None, entries: Sequence[Entry]
+        self,
+        node: int,
+        term: int,
+        written: list[Entry],
+        truncate_from: int | None,
+        entries: Sequence[Entry],
     ) -> None:
-        """`node` hands a log change to its disk; `written` is its log before, then after."""
+        """`node`, in `term`, hands a log change to its disk; `written` is its log, updated here."""
         if truncate_from is not None:
-            if truncate_from <= len(self.committed) and truncate_from <= len(written):
+            if truncate_from <= min(len(self.committed), len(written)):
                 entry = written[truncate_from - 1]
-                if entry.term == self.committed[truncate_from - 1].term:
+                is_committed = entry.term == self.committed[truncate_from - 1].term
+                # A leader of an old term may still cut a node that has not heard of the term in
+                # which the entry was committed; such a node was not counted for the commit.
+                if is_committed and self._commit_terms[truncate_from - 1] <= term:
                     raise OracleViolationError(
                         "committed-truncated",
-                        f"n{node + 1} drops committed entry {entry.index} of term {entry.term}",
+                        f"n{node + 1} in term {term} drops committed entry {entry.index} "
+                        f"of term {entry.term}",
                     )
             del written[truncate_from - 1 :]
         previous_term = written[-1].term if written else 0

@@ -215,7 +215,7 @@ class Server:
                 self._on_send(effect)
             elif isinstance(effect, Persist):
                 persist = effect
-                self.disk.submit(effect)
+                self.disk.submit(effect, core.term)
                 if effect.truncate_from is not None:
                     self._counters.truncations += 1
             elif isinstance(effect, Apply):

@@ -34,6 +34,8 @@ SENT_PER_S_MAX: Final = 2_000
 _POLL_US: Final = 10_000
 _SLICE_US: Final = 500_000
 _PROBE: Final = 2**40
+_WAITING: Final = -1
+_FAILED: Final = -2
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -134,8 +136,8 @@ class _Run:
 
     def _answer(self, node: int, operation: int, ok: bool, index: int) -> None:
         if operation >= _PROBE:
-            if operation == self._probe and ok:
-                self._probe_index = index
+            if operation == self._probe:
+                self._probe_index = index if ok else _FAILED
             return
         leader = self._servers[node].core.leader
         hint = None if leader is None else int(leader[1:]) - 1
@@ -220,25 +222,30 @@ class _Run:
             self._advance(deadline_us, "no leader after healing")
 
     def _has_read(self, leader: Server, deadline_us: int) -> bool:
-        """Read through the leader; False when it lost its leadership meanwhile."""
+        """Read through the leader; False when it must be tried again, perhaps elsewhere."""
         self._probe += 1
-        self._probe_index = -1
+        self._probe_index = _WAITING
         floor_index = self._oracles.acked_index
         leader.read(self._probe)
-        while self._probe_index < 0:
+        while self._probe_index == _WAITING:
             if leader.core.role is not Role.LEADER:
                 return False
             self._advance(deadline_us, "no read after healing")
+        if self._probe_index == _FAILED:
+            return False
         self._oracles.on_read(floor_index, self._probe_index)
         return True
 
     def _has_written(self, leader: Server, deadline_us: int) -> bool:
-        """Write through the leader; False when it lost its leadership meanwhile."""
+        """Write through the leader; False when it must be tried again, perhaps elsewhere.
+
+        A leader refuses while it hands over, and a proposal may be lost with its leadership.
+        """
         self._probe += 1
-        self._probe_index = -1
+        self._probe_index = _WAITING
         leader.propose(self._probe, (b"after healing",))
-        while self._probe_index < 0:
+        while self._probe_index == _WAITING:
             if leader.core.role is not Role.LEADER:
                 return False
             self._advance(deadline_us, "no commit after healing")
-        return True
+        return self._probe_index != _FAILED

@@ -9,6 +9,14 @@ import random
 import sys
 from collections.abc import Iterator
 
+from atleastonce.system.broker.administrative import (
+    AddTrace,
+    DeleteGroup,
+    PurgeDeadLetters,
+    ReplayDeadLetter,
+    Resubscribe,
+    SeekGroup,
+)
 from atleastonce.system.broker.commands import (
     QUEUE_MODE,
     Ack,
@@ -16,6 +24,8 @@ from atleastonce.system.broker.commands import (
     CancelTimer,
     Command,
     Configure,
+    Cycle,
+    CycleAck,
     DeleteDeadLetter,
     DeleteQueue,
     Extend,
@@ -23,16 +33,33 @@ from atleastonce.system.broker.commands import (
     Pop,
     Push,
     PushItem,
+    RegisterQuery,
     ScheduleTimer,
+    StateOperation,
     TakeBack,
     Timers,
     Transaction,
     TransactionAck,
     TransactionPush,
 )
+from atleastonce.system.broker.kv_operations import (
+    AcquireLock,
+    Kv,
+    KvCheck,
+    KvDelete,
+    KvGetPrefix,
+    KvIncr,
+    KvOperation,
+    KvPut,
+    Locks,
+    ReleaseLock,
+    RenewLock,
+)
 from atleastonce.system.broker.machine import Machine
 from atleastonce.system.broker.planner import Planner
+from atleastonce.system.broker.queries import GroupList, KvRead, MessageList, QueueList
 from atleastonce.system.broker.replies import PopReply
+from atleastonce.system.broker.stream_replies import QueryRegistered
 
 QUEUES = ("q", "shop.orders")
 GROUPS = (QUEUE_MODE, "g", "h")
@@ -49,6 +76,7 @@ class LogWriter:
         self._planner = Planner(self._random.randbytes)
         self._clock_us = 1_800_000_000_000_000
         self._leases = ["none"]
+        self._query_id = "none"
 
     def grow(self, count: int) -> None:
         """Append entries of one to four commands."""
@@ -60,6 +88,9 @@ class LogWriter:
             replies = self.machine.apply(len(self.entries), self.entries[-1])
             claims = [reply for reply in replies if isinstance(reply, PopReply)]
             self._leases += [reply.lease_id for reply in claims if reply.lease_id]
+            for reply in replies:
+                if isinstance(reply, QueryRegistered):
+                    self._query_id = reply.query_id
 
     def _ask_questions(self) -> None:
         pop = Pop(request_id="", queue=self._queue(), group=self._group())
@@ -68,6 +99,13 @@ class LogWriter:
         self.machine.due_queues(self._clock_us)
         self.machine.due_timers(self._clock_us)
         self.machine.take_touched()
+        for query in (
+            KvRead((KvGetPrefix("ns", "k"),)),
+            QueueList(),
+            GroupList(),
+            MessageList(0, self._clock_us, limit=3),
+        ):
+            self.machine.read(query, self._clock_us)
 
     def _queue(self) -> str:
         return self._random.choice(QUEUES)
@@ -114,7 +152,75 @@ class LogWriter:
             return (CancelTimer(self._queue(), key),)
         return (ScheduleTimer(self._queue(), key, 5000, self._name(), b"1"),)
 
+    def _kv(self) -> tuple[KvOperation, ...]:
+        return tuple(self._kv_operation() for _ in range(self._random.randint(1, 3)))
+
+    def _kv_operation(self) -> KvOperation:
+        key, dice = f"k{self._random.randrange(6)}", self._random.randrange(4)
+        expect = self._random.choice((None, None, 0, self._random.randrange(40)))
+        required = self._random.random() < 0.3
+        ttl_s = self._random.choice((None, 1, 30))
+        if dice == 0:
+            return KvPut("ns", key, b"1", ttl_s, expect, required)
+        if dice == 1:
+            return KvIncr("ns", key, self._random.choice((1, -2, 0.5)), ttl_s, -9, 9, required)
+        if dice == 2:
+            return KvDelete("ns", key, expect, required)
+        return KvCheck("ns", key, expect or 0, required)
+
+    def _locks(self) -> Locks:
+        owner, token = self._random.choice("abc"), self._random.randrange(1, 60)
+        operations = (
+            AcquireLock("l", self._random.choice((1, 60)), owner, 2),
+            RenewLock("l", token, 30, owner=owner),
+            ReleaseLock("l", token),
+        )
+        return Locks(self._request(), (self._random.choice(operations),))
+
+    def _cycle(self) -> Cycle:
+        ack = CycleAck(self._name(), self._lease(), "completed", self._random.randrange(4))
+        value = self._random.choice((None, b"1"))
+        return Cycle(
+            self._request(),
+            self._query_id,
+            str(self._random.randint(1, 14)),
+            self._group(),
+            (StateOperation("k", value),),
+            (self._item(),),
+            self._random.choice((None, ack)),
+            self._random.random() < 0.5,
+        )
+
+    def _administration(self) -> Command:
+        request, queue, group = self._request(), self._queue(), self._group()
+        instant_us = self._clock_us - self._random.randrange(60_000_000)
+        partition = self._random.choice((None, "p1"))
+        return self._random.choice(
+            (
+                DeleteGroup(
+                    request, group, self._random.choice((None, queue)), self._random.random() < 0.5
+                ),
+                SeekGroup(
+                    request, group, queue, self._random.choice((None, instant_us)), partition
+                ),
+                Resubscribe(request, group, instant_us),
+                ReplayDeadLetter(request, "", "1", self._name()),
+                PurgeDeadLetters(request, queue, group),
+                RegisterQuery(request, "query", "h", self._random.random() < 0.2),
+                self._cycle(),
+                AddTrace(request, "1", self._name(), group, ("n",), "info", b"{}"),
+                Pop(request_id=request, queue="", group=group, namespace="shop", batch=3),
+            )
+        )
+
     def _command(self) -> Command:
+        dice = self._random.random()
+        if dice < 0.1:
+            return Kv(self._request(), self._kv())
+        if dice < 0.14:
+            return self._locks()
+        if dice < 0.22:
+            return self._administration()
         return next(self._choices())
 
     def _choices(self) -> Iterator[Command]:
@@ -133,7 +239,7 @@ class LogWriter:
                 TransactionAck(self._ack_item(), self._group()),
                 TransactionPush(self._item()),
             )
-            yield Transaction(self._request(), operations, (), self._timers())
+            yield Transaction(self._request(), operations, (), self._timers(), self._kv())
         if dice < 90:
             yield Timers(self._request(), self._timers())
         if dice < 93:

@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from atleastonce.system.broker.administrative import (
+    AddTrace,
+    DeleteGroup,
+    PurgeDeadLetters,
+    SeekGroup,
+)
 from atleastonce.system.broker.commands import Batch as CommandBatch
-from atleastonce.system.broker.commands import Push, PushItem, encode_batch
+from atleastonce.system.broker.commands import Push, PushItem, RegisterQuery, encode_batch
+from atleastonce.system.broker.kv_operations import AcquireLock, Kv, KvDelete, KvPut, Locks
 from atleastonce.system.broker.machine import Machine
 
 from .broker_driver import Driver
@@ -63,6 +70,29 @@ def test_the_digest_sees_every_kind_of_state() -> None:
     assert changed()
     driver.configure(priority=3)
     assert changed()
+    for command in (
+        Kv("", (KvPut("ns", "k", b"1", 60),)),
+        Kv("", (KvPut("ns", "k", b"2", 60),)),
+        Kv("", (KvDelete("ns", "k"),)),
+        Locks("", (AcquireLock("l", 60, "a"),)),
+        AddTrace("", "1", "a", "g", (), "info", b"1"),
+        SeekGroup("", "h", "q"),
+        DeleteGroup("", "h"),
+        PurgeDeadLetters("", "q"),
+        RegisterQuery("", "query", "h"),
+    ):
+        driver.apply(command)
+        assert changed(), command
+
+
+def test_a_batch_that_is_undone_leaves_the_digest_as_a_batch_of_nothing(driver: Driver) -> None:
+    other = Driver()
+    for each in (driver, other):
+        each.apply(Kv("", (KvPut("ns", "k", b"1", 60),)))
+    lost = KvPut("ns", "k", b"3", 60, 99, required=True)
+    driver.apply(Kv("", (KvPut("ns", "new", b"2", 60), lost)))
+    other.apply(Kv("", ()))
+    assert driver.machine.digest() == other.machine.digest()
 
 
 def test_a_stamp_that_does_not_advance_is_a_broken_invariant(driver: Driver) -> None:

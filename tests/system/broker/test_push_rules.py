@@ -102,3 +102,14 @@ def test_two_pushes_of_one_id_in_one_batch_store_one_message(driver: Driver) -> 
     assert isinstance(first, PushReply)
     assert isinstance(second, PushReply)
     assert [first.items[0].status, second.items[0].status] == ["queued", "duplicate"]
+
+
+def test_a_repeat_of_the_same_request_gets_its_first_answer(driver: Driver) -> None:
+    names = ("a", "b", "a")
+    command = Push("same", tuple(PushItem("q", "p", name, b"1") for name in names))
+    first = driver.ask(command, PushReply)
+    assert [item.status for item in first.items] == ["queued", "queued", "duplicate"]
+    driver.push("c")
+    assert driver.ask(command, PushReply) == first
+    assert [item.status for item in driver.push("a", "b")] == ["duplicate", "duplicate"]
+    assert driver.names() == ["a", "b", "c"]

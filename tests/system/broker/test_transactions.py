@@ -69,7 +69,9 @@ def test_results_keep_the_order_of_the_operations(driver: Driver) -> None:
     driver.push("a", "b")
     lease = driver.pop().lease_id
     reply = transact(driver, pushed("x"), acked("a", lease), pushed("y"), acked("b", lease))
-    names = [r.transaction_id for r in reply.results if not isinstance(r, TimerResult)]
+    names = [
+        r.transaction_id for r in reply.results if isinstance(r, AckedItem | TransactionPushed)
+    ]
     assert names == ["x", "a", "y", "b"]
 
 

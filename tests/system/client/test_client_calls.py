@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 
-from atleastonce.system.client import BrokerError, calls
+from atleastonce.system.client import BrokerError, FetchFrom, calls, fetching, keyvalue
 from atleastonce.system.client.wire import Response
 
 
@@ -30,6 +30,48 @@ def test_pop_asks_for_its_batch_and_lease() -> None:
         "leaseSeconds": "8",
     }
     assert call.wait_s == 2.0
+
+
+def test_pop_of_one_partition_names_it_in_the_path() -> None:
+    call = calls.pop("q", group="g", partition="a/b")
+    assert urlsplit(call.target).path == "/api/v1/pop/queue/q/partition/a%2Fb"
+
+
+def test_fetch_names_where_to_read_on_and_reads_what_came() -> None:
+    call = fetching.fetch([FetchFrom("q", "p", 3, 512)], wait_s=0.1)
+    assert msgspec.json.decode(call.body) == {
+        "entries": [{"queue": "q", "partition": "p", "offset": 3, "maxBytes": 512}],
+        "maxWaitMs": 100,
+    }
+    assert call.wait_s == 0.1
+    record = {"offset": 3, "transactionId": "t", "payload": {"v": 1}, "ts": "now"}
+    body = {"queue": "q", "partition": "p", "records": [record], "highWatermark": 4}
+    [entry] = call.read(answer({"entries": [{**body, "logStartOffset": 0}]})).entries
+    assert (entry.high_watermark, entry.error) == (4, "")
+    assert (entry.records[0].transaction_id, bytes(entry.records[0].payload)) == ("t", b'{"v":1}')
+
+
+def test_fetch_that_is_refused_or_garbled_is_an_error() -> None:
+    call = fetching.fetch([])
+    for status, body, definite in ((400, b'{"error":"no"}', True), (200, b"{}", False)):
+        with pytest.raises(BrokerError) as caught:
+            call.read(Response(status, body))
+        assert caught.value.definite is definite
+
+
+def test_key_value_operations_go_as_they_are_and_results_keep_their_values() -> None:
+    operation = {"op": "putIfAbsent", "ns": "n", "key": "k", "value": "mine", "forever": True}
+    call = keyvalue.kv([operation])
+    assert (call.method, call.target) == ("POST", "/api/v1/kv")
+    assert msgspec.json.decode(call.body) == {"operations": [operation]}
+    result = {"index": 0, "op": "putIfAbsent", "key": "k", "applied": False, "version": 3}
+    body = {"results": [{**result, "value": "theirs", "expiresAt": None, "reason": "exists"}]}
+    [read] = call.read(answer(body))
+    assert (read.applied, read.version, read.reason) == (False, 3, "exists")
+    assert bytes(read.value) == b'"theirs"'
+    with pytest.raises(BrokerError) as caught:
+        call.read(answer({"error": "Not Found", "code": "no_such_route"}, 404))
+    assert caught.value.definite
 
 
 def test_pop_that_does_not_wait_names_no_timeout() -> None:

@@ -140,19 +140,12 @@ def test_traces_survive_in_transactions_only(wire: Wire) -> None:
         {"operations": [{"type": "dance"}]},
         {"operations": [{}]},
         {"operations": [{"type": "push", "queue": "q"}]},
-        {"operations": [], "kv": [{"op": "put"}]},
         {"operations": [], "positions": [{}]},
     ],
 )
 def test_a_malformed_transaction_is_400(wire: Wire, body: Json) -> None:
     record = wire.record("POST", "/api/v1/transaction", body, 400)
     assert record["code"] == "bad_request"
-
-
-def test_kv_is_refused_by_name(wire: Wire) -> None:
-    record = transact(wire, [push_of("a")], 400, kv=[{"op": "put"}])
-    assert record["error"] == "kv is not served"
-    assert wire.pop() == []
 
 
 def test_a_repeated_request_id_gets_the_first_answer(wire: Wire) -> None:

@@ -200,11 +200,14 @@ def test_fetch_takes_at_most_1024_entries(wire: Wire) -> None:
 @pytest.mark.parametrize(
     ("method", "target"),
     [
-        ("GET", "/api/v1/pop?namespace=n"),
-        ("POST", "/api/v1/kv"),
-        ("POST", "/api/v1/locks"),
-        ("POST", "/api/v1/traces"),
-        ("GET", "/api/v1/messages/1/a"),
+        ("POST", "/api/v1/pop?namespace=n"),
+        ("GET", "/api/v1/kv"),
+        ("GET", "/api/v1/locks"),
+        ("GET", "/api/v1/kv/ns"),
+        ("GET", "/api/v1/traces"),
+        ("POST", "/api/v1/messages/1/a"),
+        ("POST", "/api/v1/ephemeral/push"),
+        ("GET", "/streams/v1/queries"),
         ("GET", "/api/v1/push"),
         ("POST", "/api/v1/pop/queue/q"),
         ("DELETE", "/api/v1/timers/q"),
@@ -260,3 +263,17 @@ def test_times_sort_as_texts() -> None:
 def test_what_is_no_time_is_none() -> None:
     assert parse_rfc3339("yesterday") is None
     assert parse_rfc3339("1900-01-01T00:00:00Z") == 0
+
+
+def test_a_body_that_is_nested_too_deep_is_400(wire: Wire) -> None:
+    deep = b'{"items":[{"queue":"q","payload":' + b"[" * 50_000 + b"]" * 50_000 + b"}]}"
+    assert wire.send("POST", "/api/v1/push", deep).status == 400
+
+
+def test_an_instant_beyond_the_last_year_is_the_last_that_can_be_written(wire: Wire) -> None:
+    wire.push("a")
+    far = "9999-12-31T23:59:59-23:59"
+    assert rfc3339(parse_rfc3339(far) or 0) == "9999-12-31T23:59:59.999999Z"
+    wire.pop(consumerGroup="g", subscriptionFrom=far)
+    (group,) = wire.records("GET", "/api/v1/consumer-groups")
+    assert group["subscriptionTimestamp"] == "9999-12-31T23:59:59.999999Z"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TypeAlias
 
+from atleastonce.system.broker.commands import FireTimers
 from atleastonce.system.broker.machine import Machine
 from atleastonce.system.broker.planner import Planner
 from atleastonce.system.http.routes import (
@@ -41,12 +42,13 @@ class Wire:
         body: Json | bytes = b"",
         content_type: str = "application/json",
         request_id: str = "",
+        subject: str | None = None,
     ) -> Answer:
         """The raw answer; a body that is not bytes is sent as JSON."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self._index += 1
         name = request_id or f"request-{self._index}"
-        request = route(method, target, {"content-type": content_type}, data, name)
+        request = route(method, target, {"content-type": content_type}, data, name, subject)
         if isinstance(request, Answer):
             return request
         assert not isinstance(request, Local)
@@ -57,6 +59,11 @@ class Wire:
         entry = self._planner.plan(self.clock_us, (request.command,))
         (reply,) = self.machine.apply(self._index, entry)
         return render(request, reply)
+
+    def fire_timers(self) -> None:
+        """Let what is due fire, as the leader does."""
+        self._index += 1
+        self.machine.apply(self._index, self._planner.plan(self.clock_us, (FireTimers(),)))
 
     def json(self, method: str, target: str, body: Json | bytes = b"", status: int = 200) -> Json:
         """The parsed answer, whose status must be this."""

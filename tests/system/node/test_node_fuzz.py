@@ -81,7 +81,10 @@ fields = st.sampled_from(
         "items queue partition payload transactionId operations type acknowledgments status "
         "error partitionId leaseId consumerGroup op timerKey delayMs deliverAt txn options "
         "leaseTime entries offset maxWaitMs seconds requiredLeases timers namespace task "
-        "retryLimit dedupWindowSeconds minBytes maxBytes"
+        "retryLimit dedupWindowSeconds minBytes maxBytes ops ns key value ttlSeconds expect delta "
+        "min max prefix keys name owner token slot limit timestamp toEnd subscriptionTimestamp "
+        "data configHash queryId stateOps pushItems ack consumer_group source_queue query_id "
+        "partition_id state_ops push_items"
     )
 )
 values = st.recursive(
@@ -109,7 +112,14 @@ paths = st.one_of(
             "/api/v1/transaction /api/v1/timers /api/v1/configure /api/v1/fetch /api/v1/dlq "
             "/api/v1/pop/queue/q /api/v1/pop/queue/q/partition/p /api/v1/lease/l/extend "
             "/api/v1/resources/queues/q /api/v1/resources/queues/q/depth /api/v1/messages/1/t "
-            "/api/v1/timers/q /api/v1/timers/q/k"
+            "/api/v1/timers/q /api/v1/timers/q/k /api/v1/kv /api/v1/kv/n/k /api/v1/locks "
+            "/api/v1/pop /api/v1/messages /api/v1/traces /api/v1/traces/names "
+            "/api/v1/traces/1/t /api/v1/partitions/changed /api/v1/stats/refresh "
+            "/api/v1/consumer-groups /api/v1/consumer-groups/g "
+            "/api/v1/consumer-groups/g/queues/q/seek /api/v1/consumer-groups/g/subscription "
+            "/api/v1/resources/queues /api/v1/status/queues/q /api/v1/resources/namespaces "
+            "/api/v1/messages/1/t/retry /api/v1/dlq/1/replay /streams/v1/queries "
+            "/streams/v1/cycle /streams/v1/state/get"
         )
     ),
     st.builds(lambda a, b: f"/api/v1/{a}/{b}", names, names),

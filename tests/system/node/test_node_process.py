@@ -69,6 +69,8 @@ def test_a_data_folder_in_use_is_one_line_and_status_2(make_cluster: MakeCluster
         ({"node": "n7"}, "n7"),
         ({"token_file": "/nonexistent/token"}, "/nonexistent/token"),
         ({"heartbeat_ms": 500}, "500"),
+        ({"jwt_secret_file": "/nonexistent/secret"}, "/nonexistent/secret"),
+        ({"jwt_secret_file": "/dev/null"}, "less than 32 bytes"),
     ],
 )
 def test_a_bad_setting_is_one_line_and_status_2(
@@ -211,3 +213,22 @@ def test_garbage_at_either_port_stops_nobody(make_cluster: MakeCluster) -> None:
     assert counters["refused_peers"] > 0
     assert counters["internal_errors"] == 0
     assert node.events("internal") == []
+
+
+def test_a_killed_node_resets_its_clients_and_a_stopped_one_ends_in_order(
+    make_cluster: MakeCluster,
+) -> None:
+    cluster = make_cluster(1)
+    node = cluster.nodes["n1"]
+    for end, received in ((node.kill, None), (lambda: node.signal(signal.SIGTERM), b"")):
+        cluster.start()
+        with socket.create_connection(("127.0.0.1", node.port), timeout=20) as client:
+            client.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert client.recv(65_536).startswith(b"HTTP/1.1 200")
+            end()
+            if received is None:
+                with pytest.raises(ConnectionResetError):
+                    client.recv(1)
+            else:
+                assert client.recv(1) == received
+        node.wait()

@@ -9,8 +9,18 @@ from atleastonce.verifier.simulation.faults import KINDS, LEADER, Fault, random_
 from atleastonce.verifier.simulation.knobs import Knobs
 from atleastonce.verifier.simulation.simulation import Outcome, Scenario, run
 from atleastonce.verifier.simulation.streams import Stream
+from atleastonce.verifier.simulation.tokens import decode_token
 
 KNOBS = Knobs(length_us=4_000_000)
+
+HANDING_OVER = (
+    "sim1.eNpN0LFOwzAQBmCHghBioPAMSGwVFQMsILHC0o0FyTjJNbHqnC3bQS0LCHVjaBfEC7RpEJWgiDdgbp6"
+    "hGxILA2IuSduh4313_53ldmK8ECLmJKplQ4nJQaVarRwmUjNPQCr4NSAYkxoPkGku2z0D4I_VQ7-B0jWdZwE"
+    "Y2JDGJiM3O6SP0gdTegUBnuUSaWRoxHHsdIchMG1dYDa38_eINSlTCtCngFZzMM7bkrktm8tHIRzrggehXbT"
+    "MysATPM-Y1dSGHBuz087R3VAD86kCnb_UkqFiLSGZn59nzdKLYr7PMSgKMjAt9PLUuDIZBlrGinoyirj9HM0"
+    "XU8sjkLGdLT7eIGnxQ34s4OkxI5v3Z4krY_RgmhfslOS2f1HuGyW4XcvI9mhS0MlebU5ORrb-oKDaV3WRJBl"
+    "Zp5eFXcFtajVDUwc9JYXw3848WMpIebRbEP58Lw_13Dgw3X8lwrbp"
+)
 
 
 def run_with(*faults: Fault) -> Outcome:
@@ -93,6 +103,35 @@ def test_the_swarm_draws_every_kind_and_no_run_draws_all() -> None:
         assert list(schedule) == sorted(schedule, key=lambda fault: fault.at_us)
         kinds |= drawn
     assert kinds == set(KINDS)
+
+
+def test_a_paused_leader_may_be_cut_by_a_successor_whose_own_successor_kept_the_entry() -> None:
+    # n2 wrote entry 95 in term 2 and is paused; n3 leads term 3 without the entry, n1 term 4 with
+    # it, and commits it. When n2 goes on it hears n3 first, drops the entry, and gets it back.
+    knobs = Knobs(
+        nodes=5,
+        election_ms_min=200,
+        heartbeat_ms=50,
+        max_append_entries=8,
+        max_append_bytes=200,
+        max_inflight_appends=1,
+        clients=4,
+        think_us=15_000,
+        sync_us=12_000,
+        group_commit=False,
+    )
+    faults = (Fault(1_088_936, "transfer", LEADER, 0), Fault(1_687_019, "pause", LEADER, 917_643))
+    outcome = run(Scenario(24_612, knobs, faults))
+    assert outcome.violation is None
+    assert outcome.counters.elections == 4
+    assert outcome.counters.truncations >= 2
+
+
+def test_a_leader_that_is_handing_over_while_all_heals_takes_a_write_later() -> None:
+    # The leader refused the write that liveness demands, kept its leadership, and was not asked
+    # again.
+    outcome = run(decode_token(HANDING_OVER).scenario)
+    assert outcome.violation is None
 
 
 def test_more_messages_than_the_load_explains_are_a_violation(

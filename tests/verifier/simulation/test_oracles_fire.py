@@ -81,24 +81,35 @@ def test_two_commits_at_one_index_are_named() -> None:
 
 def test_different_data_under_one_index_and_term_is_named() -> None:
     watch = oracles()
-    watch.on_write(0, [], None, entries_of([1, 1]))
+    watch.on_write(0, 3, [], None, entries_of([1, 1]))
     with pytest.raises(OracleViolationError, match="log-matching"):
-        watch.on_write(1, [], None, (Entry(1, 1, EntryKind.COMMAND, b"other"),))
+        watch.on_write(1, 3, [], None, (Entry(1, 1, EntryKind.COMMAND, b"other"),))
 
 
 def test_different_predecessors_under_one_index_and_term_are_named() -> None:
     watch = oracles()
-    watch.on_write(0, [], None, entries_of([1, 3]))
+    watch.on_write(0, 3, [], None, entries_of([1, 3]))
     with pytest.raises(OracleViolationError, match="log-matching"):
-        watch.on_write(1, [], None, entries_of([2, 3]))
+        watch.on_write(1, 3, [], None, entries_of([2, 3]))
 
 
 def test_a_dropped_committed_entry_is_named_and_a_dropped_rival_is_not() -> None:
     watch = oracles()
     rival = list(entries_of([1, 2]))
-    watch.on_write(2, rival, 2, entries_of([1], 2))
-    with pytest.raises(OracleViolationError, match="committed-truncated: n1 drops committed"):
-        watch.on_write(0, list(entries_of([1, 1])), 2, ())
+    watch.on_write(2, 2, rival, 2, entries_of([1], 2))
+    with pytest.raises(OracleViolationError, match="committed-truncated: n1 in term 1 drops"):
+        watch.on_write(0, 1, list(entries_of([1, 1])), 2, ())
+
+
+def test_a_leader_of_an_old_term_may_cut_what_a_later_term_committed() -> None:
+    watch = Oracles(3)
+    entries = entries_of([2])
+    watch.durable[0].extend(entries)
+    watch.durable[1].extend(entries)
+    watch.on_commit(0, 4, RaftLog(entries), 1, 1)
+    watch.on_write(2, 3, list(entries), 1, entries_of([3]))
+    with pytest.raises(OracleViolationError, match="committed-truncated: n2 in term 4 drops"):
+        watch.on_write(1, 4, list(entries), 1, ())
 
 
 def test_a_falling_durable_term_is_named() -> None:

@@ -19,7 +19,7 @@ SEEDS_MAX = {
     "commit-old-term": 100,  # 1 to 15
     "double-vote": 60,  # 1 to 11
     "no-noop-on-win": 20,  # 1 to 4
-    "no-up-to-date-check": 100,  # 2 to 17
+    "no-up-to-date-check": 100,  # 2 to 25
     "quorum-off-by-one": 10,  # 1
     "vote-not-persisted": 100,  # 1 to 17
 }

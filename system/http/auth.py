@@ -1,0 +1,129 @@
+"""Who may ask for what: HS256 tokens and roles; pure.
+
+Without a secret everybody may do everything, and an `Authorization` header is ignored. With one,
+each request but `GET /health` needs a bearer token that was signed with it. Its `role` says what is
+allowed: `admin` and `read-write` everything, `read-only` what neither writes nor claims,
+`write-only` pushes and timers. Its `sub` is stamped on every message that is pushed with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import jwt
+from jwt.types import Options
+
+from .answer import Answer, error_answer
+
+SECRET_BYTES_MIN: Final = 32
+"""What RFC 7518 asks of a key for HS256."""
+
+LEEWAY_S: Final = 5
+"""How far the clocks of the token's issuer and of the broker may disagree."""
+
+OPEN: Final = ("/health",)
+
+_WRITES: Final = frozenset({"/api/v1/push", "/api/v1/timers"})
+_POST_READS: Final = frozenset({"/api/v1/fetch", "/api/v1/partitions/changed"})
+_ALGORITHMS: Final = ["HS256"]
+_OPTIONS: Final[Options] = {
+    "verify_exp": False,
+    "verify_nbf": False,
+    "verify_iat": False,
+    "verify_aud": False,
+    "verify_iss": False,
+    "verify_sub": False,
+    "verify_jti": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who asks; the subject is None when nobody checks."""
+
+    subject: str | None
+
+
+class _TokenError(Exception):
+    """A token that is not accepted; the text never quotes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Admits requests.
+
+    Attributes:
+        secret: The HMAC key, at least `SECRET_BYTES_MIN` bytes, or None to admit everybody.
+    """
+
+    secret: bytes | None = field(default=None, repr=False)
+
+    def admit(
+        self, method: str, target: str, headers: Mapping[str, str], now_s: int
+    ) -> Identity | Answer:
+        """Say who asks, or refuse with 401 or 403.
+
+        Args:
+            method: In capitals.
+            target: Path and query as sent.
+            headers: Lower-case names.
+            now_s: UTC seconds.
+        """
+        path = target.partition("?")[0]
+        if self.secret is None or path in OPEN:
+            return Identity(None)
+        try:
+            claims = _claims(self.secret, headers.get("authorization", ""), now_s)
+        except _TokenError as error:
+            answer = error_answer(401, "unauthorized", str(error))
+            return Answer(
+                answer.status, answer.body, answer.content_type, (("WWW-Authenticate", "Bearer"),)
+            )
+        role, subject = claims.get("role"), claims.get("sub")
+        if not _may(role, method, path):
+            return error_answer(403, "forbidden", f"role {role!r} may not {method} {path}"[:200])
+        return Identity(subject if isinstance(subject, str) and _is_text(subject) else None)
+
+
+def _claims(secret: bytes, header: str, now_s: int) -> dict[str, object]:
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise _TokenError("a bearer token is required")
+    try:
+        # PyJWT compares signatures in constant time and takes no other algorithm than these.
+        claims: dict[str, object] = jwt.decode(
+            token.strip(), secret, algorithms=_ALGORITHMS, options=_OPTIONS
+        )
+    except jwt.PyJWTError:
+        raise _TokenError("the token is not valid") from None
+    expires_s, begins_s = _instant_s(claims, "exp"), _instant_s(claims, "nbf")
+    if expires_s is not None and now_s >= expires_s + LEEWAY_S:
+        raise _TokenError("the token has expired")
+    if begins_s is not None and now_s < begins_s - LEEWAY_S:
+        raise _TokenError("the token is not valid yet")
+    return claims
+
+
+def _is_text(subject: str) -> bool:
+    """Whether it can be written as UTF-8; JSON can name halves of a character."""
+    return not any("\ud800" <= sign <= "\udfff" for sign in subject)
+
+
+def _instant_s(claims: dict[str, object], name: str) -> float | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _TokenError(f"the token's {name} is not a number")
+    return value
+
+
+def _may(role: object, method: str, path: str) -> bool:
+    if role in ("admin", "read-write"):
+        return True
+    if role == "read-only":
+        is_pop = path == "/api/v1/pop" or path.startswith("/api/v1/pop/")
+        return (method == "GET" and not is_pop) or (method == "POST" and path in _POST_READS)
+    return role == "write-only" and method == "POST" and path in _WRITES
