@@ -28,7 +28,7 @@ from ..raft.events import (
     Role,
     TransferDone,
 )
-from ..raft.messages import AppendEntries, Entry, Message
+from ..raft.messages import AppendEntries, Entry, EntryKind, Message
 from .about import About
 from .address import Address
 from .admission import Admission
@@ -304,7 +304,8 @@ class Node:
 
     def _applied(self, entry: Entry, replies: list[Reply]) -> None:
         self._counters.applied += 1
-        self._clock.observe(self.machine.now_us, is_live=entry.index > self._replayed_index)
+        if entry.kind is EntryKind.COMMAND:
+            self._clock.observe(self.machine.now_us, is_live=entry.index > self._replayed_index)
         self.proposals.applied(entry, replies)
         leadership = self.leadership
         if (

@@ -29,6 +29,20 @@ def expected_us() -> int:
     return WALL_US + int(trio.current_time() * 1_000_000)
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_new_clusters_time_is_the_first_leaders_time_of_day(size: int) -> None:
+    async def scenario(cluster: VirtualCluster) -> None:
+        leader = await cluster.leader()
+        assert abs(broker_us(leader) - leader.wall_us()) < 10_000
+        await trio.sleep(3)
+        _, items = await leader.push("q", "m0")
+        assert items[0]["status"] == "queued"
+        for node in cluster.nodes.values():
+            assert abs(broker_us(node) - leader.wall_us()) < 100_000
+
+    run_virtual(scenario, size=size, walls_ahead_s=(-600, 0, 600))
+
+
 async def change_leader(cluster: VirtualCluster, old: VirtualNode) -> VirtualNode:
     """Kill the leader, wait for the next one, and start the old one again."""
     old.note_clock()
