@@ -15,6 +15,8 @@ DOWN_S: Final = 1.0
 class LeaderKiller:
     """A context in which a cluster's leader dies every ten seconds.
 
+    The nodes that it started ask to die with the thread that did, so the cluster ends with it.
+
     Attributes:
         kills: How often it did.
     """
