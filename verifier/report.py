@@ -172,7 +172,7 @@ def _bound(bounds: Mapping[str, Json]) -> str:
     """Say the widest of the upper bounds on the rates of what was never seen."""
     rates = [rate for rate in bounds.values() if isinstance(rate, float)]
     return (
-        f"at most {max(rates):.2%} of jobs, for each rule without a violation" if rates else "none"
+        f"at most {max(rates):.2%} of what a rule judged, for each without a violation" if rates else "none"
     )
 
 
