@@ -152,7 +152,8 @@ def _strength_lines(strength: Mapping[str, Json], indent: str = "  ") -> Iterato
     width = max(map(len, plain), default=0)
     for key, value in strength.items():
         if key == _BOUNDS and isinstance(value, dict):
-            yield f"{indent}{_label(key):<{width}}  {_bound(value)}"
+            judged = "jobs" if "jobs" in strength else "what a rule judged"
+            yield f"{indent}{_label(key):<{width}}  {_bound(value, judged)}"
         elif isinstance(value, dict) and _is_nested(value):
             yield f"{indent}{_words(key)}"
             yield from _strength_lines(value, indent + "  ")
@@ -168,11 +169,13 @@ def _is_nested(value: Json) -> bool:
     return isinstance(value, dict) and any(isinstance(inner, dict) for inner in value.values())
 
 
-def _bound(bounds: Mapping[str, Json]) -> str:
+def _bound(bounds: Mapping[str, Json], judged: str) -> str:
     """Say the widest of the upper bounds on the rates of what was never seen."""
     rates = [rate for rate in bounds.values() if isinstance(rate, float)]
     return (
-        f"at most {max(rates):.2%} of what a rule judged, for each without a violation" if rates else "none"
+        f"at most {max(rates):.2%} of {judged}, for each rule without a violation"
+        if rates
+        else "none"
     )
 
 
