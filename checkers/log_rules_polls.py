@@ -40,7 +40,7 @@ def judge_poll_order(facts: LogFacts) -> Iterator[OpFinding]:
                 text += f"poll began at offset {first}"
                 if first <= before:
                     yield OpFinding("nonmonotonic-poll", text, ops, (entry.records[0].id,))
-                elif any(before < offset < first for offset in offsets[entry.key]):
+                elif _is_between(before, first, offsets[entry.key]):
                     yield OpFinding("poll-skip", text, ops, (entry.records[0].id,))
             last[where] = (entry.records[-1].offset, read)
 
@@ -50,6 +50,11 @@ def _known_offsets(facts: LogFacts) -> dict[int, set[int]]:
     for key, offset in facts.holders:
         found[key].add(offset)
     return found
+
+
+def _is_between(one: int, after: int, known: set[int]) -> bool:
+    """Whether a record is known to stand between two offsets."""
+    return after > one + 1 and any(one < offset < after for offset in known)
 
 
 def _went_back(read: Read, entry: ReadEntry, before: int, earlier: Read) -> OpFinding:
@@ -84,7 +89,7 @@ def _judge_entry(read: Read, entry: ReadEntry, known: set[int]) -> Iterator[OpFi
         if after <= one:
             yield OpFinding("int-nonmonotonic-poll", text, ops, names)
             break
-        if any(one < offset < after for offset in known):
+        if _is_between(one, after, known):
             yield OpFinding("int-poll-skip", text, ops, names)
             break
     if not found and not entry.error and entry.hwm > entry.start:

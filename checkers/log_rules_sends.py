@@ -134,9 +134,10 @@ def judge_torn(facts: LogFacts) -> Iterator[OpFinding]:
                 yield _torn(append, have, f"the final reads of {node}", None)
                 break
     for read in facts.reads:
+        marks = {entry.key: entry.hwm for entry in read.entries if not entry.error}
         for append in _seen_in(read, facts):
             index = append.op.invoke.index
-            if index not in torn and (have := _torn_at(read, append, facts)):
+            if index not in torn and (have := _torn_at(read, marks, append, facts)):
                 torn.add(index)
                 yield _torn(append, have, f"one poll at {read.node}", read)
 
@@ -151,9 +152,13 @@ def _seen_in(read: Read, facts: LogFacts) -> Sequence[Append]:
     return tuple(found.values())
 
 
-def _torn_at(read: Read, append: Append, facts: LogFacts) -> list[SentRecord]:
-    """Return what a poll had of a transaction, if it shows that another part was not there yet."""
-    marks = {entry.key: entry.hwm for entry in read.entries if not entry.error}
+def _torn_at(
+    read: Read, marks: dict[int, int], append: Append, facts: LogFacts
+) -> list[SentRecord]:
+    """Return what a poll had of a transaction, if it shows that another part was not there yet.
+
+    `marks` holds the high watermarks that the poll reported, by key.
+    """
     missing = False
     for record in append.asked.records:
         offset, mark = facts.offset_of(record), marks.get(record.key)

@@ -119,7 +119,8 @@ def report_lines(outcome: Outcome) -> Iterator[str]:
         yield from _fault_lines(outcome)
     yield ""
     yield "strength of evidence"
-    yield from _strength_lines(verdict.strength)
+    judged = "jobs" if outcome.workload == "jobs" else "what a rule judged"
+    yield from _strength_lines(verdict.strength, judged)
     yield from _violation_lines(outcome)
     yield ""
     yield f"run       {outcome.run}"
@@ -146,16 +147,16 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], sides: str) -> Ite
         yield "  ".join(f"{cell:{side}{width}}" for cell, side, width in cells).rstrip()
 
 
-def _strength_lines(strength: Mapping[str, Json], indent: str = "  ") -> Iterator[str]:
+def _strength_lines(strength: Mapping[str, Json], judged: str, indent: str = "  ") -> Iterator[str]:
     """Yield one line a figure; nested objects one step further in."""
     plain = [_label(key) for key, value in strength.items() if not _is_nested(value)]
     width = max(map(len, plain), default=0)
     for key, value in strength.items():
         if key == _BOUNDS and isinstance(value, dict):
-            yield f"{indent}{_label(key):<{width}}  {_bound(value)}"
+            yield f"{indent}{_label(key):<{width}}  {_bound(value, judged)}"
         elif isinstance(value, dict) and _is_nested(value):
             yield f"{indent}{_words(key)}"
-            yield from _strength_lines(value, indent + "  ")
+            yield from _strength_lines(value, judged, indent + "  ")
         else:
             yield f"{indent}{_words(key):<{width}}  {_figure(value)}"
 
@@ -168,11 +169,13 @@ def _is_nested(value: Json) -> bool:
     return isinstance(value, dict) and any(isinstance(inner, dict) for inner in value.values())
 
 
-def _bound(bounds: Mapping[str, Json]) -> str:
+def _bound(bounds: Mapping[str, Json], judged: str) -> str:
     """Say the widest of the upper bounds on the rates of what was never seen."""
     rates = [rate for rate in bounds.values() if isinstance(rate, float)]
     return (
-        f"at most {max(rates):.2%} of jobs, for each rule without a violation" if rates else "none"
+        f"at most {max(rates):.2%} of {judged}, for each rule without a violation"
+        if rates
+        else "none"
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ..broker.commands import Ack, Command, Extend, Push, Timers, Transaction, TransactionAck
+from ..broker.kv_operations import Kv, KvPut
+from ..broker.kv_replies import KvReply, KvWritten
 from ..broker.replies import (
     AckedItem,
     AckReply,
@@ -40,6 +42,14 @@ def misanswer(command: Command, log_index: int) -> Reply | None:
         return ExtendReply(command.lease_id, 1, None)
     if isinstance(command, Timers):
         return TimersReply(_made_up_timers(command))
+    if isinstance(command, Kv) and all(isinstance(put, KvPut) for put in command.operations):
+        return KvReply(
+            tuple(
+                KvWritten(put.op, put.key, applied=True, version=log_index, value=put.value)
+                for put in command.operations
+                if isinstance(put, KvPut)
+            )
+        )
     if isinstance(command, Transaction):
         results: list[AckedItem | TransactionPushed | TimerResult] = []
         for at, operation in enumerate(command.operations):

@@ -42,7 +42,12 @@ def verify(*arguments: str) -> tuple[int, dict[str, Any], str]:
 
 
 @pytest.mark.parametrize(
-    ("workload", "final"), [(("queue",), "drain"), (("log", "--set", "txn=true"), "final-read")]
+    ("workload", "final"),
+    [
+        (("queue",), "drain"),
+        (("log", "--set", "txn=true"), "final-read"),
+        (("claim",), "final-read"),
+    ],
 )
 def test_short_run_under_kill_leader_is_valid_and_judged_alike_from_its_folder(
     tmp_path: Path, workload: tuple[str, ...], final: str

@@ -19,7 +19,7 @@ def _verify(*arguments: str) -> Result:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["jobz"], ["unknown workload 'jobz'", "did you mean 'jobs'?", "choose from: jobs"]),
+        (["jobz"], ["unknown workload 'jobz'", "did you mean 'jobs'?", "choose from: claim, jobs"]),
         (["--nemesis", "kil-leader"], ["'kil-leader'", "did you mean 'kill-leader'?", "kill-all"]),
         (["--nemesis", "kill-leader,fire"], ["unknown nemesis 'fire'", "pause-leader"]),
         (["--nemesis", "none,kill-leader"], ["none stands alone"]),

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from atleastonce.system.client import Endpoint
@@ -91,7 +92,8 @@ class ScriptedServer:
         with self._changed:
             opened, self._open = self._open, []
         for connection in opened:
-            connection.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):  # The client may have gone first.
+                connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
