@@ -136,6 +136,9 @@ def own_workers(
         "worker": worker,
         "state_dir": str(state),
         "shutdown_grace_s": 25.0,
+        # A benchmark that kills workers on purpose is no crash loop.
+        "restart_backoff_s": 0.2,
+        "stable_after_s": 1.0,
     }
     path = system.scratch / "supervisor.json"
     path.write_text(json.dumps(config))
