@@ -7,7 +7,16 @@ import sys
 
 from .peer_runs import PeersMissingError
 
-NAMES = ("failover", "hand_back", "worker_memory", "checker", "drain")
+NAMES = (
+    "failover",
+    "hand_back",
+    "worker_memory",
+    "checker",
+    "drain",
+    "broker_machine",
+    "node_http",
+    "raft_simulation",
+)
 
 
 def main() -> int:
