@@ -1,5 +1,5 @@
 """`python -m atleastonce.verifier` is the command `verify`."""
 
-from .cli import main
+from .entry import main
 
 main()
