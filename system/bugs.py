@@ -91,6 +91,8 @@ _ALL: Final = (
         "a stopping worker gives unstarted jobs back by a retry ack, which charges them",
         "uncharged-hand-back",
         "term-supervisor",
+        # A backlog, so that every worker has unstarted jobs in hand when it is asked to stop.
+        (("share_long", "0.05"),),
     ),
     Bug(
         "crash-charges-prefetched",

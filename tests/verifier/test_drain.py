@@ -139,6 +139,7 @@ def test_failed_jobs_are_read_with_the_digest_of_the_dispatch(history: Path) -> 
         )
     )
     store.close()
+    store.close()
 
     _drain(Broker([0]), history).read_failed_jobs(path)
 

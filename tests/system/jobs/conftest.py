@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from atleastonce.system.jobs.failed import FailedStore
+
 from .machine_broker import MachineBroker
 from .worker_process import Bench
 
@@ -23,3 +25,19 @@ def bench(tmp_path: Path, broker: MachineBroker) -> Iterator[Bench]:
     made = Bench(tmp_path, broker)
     yield made
     made.close()
+
+
+@pytest.fixture(autouse=True)
+def closed_stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close every failed-job store that a test looked into."""
+    made: list[FailedStore] = []
+    real = FailedStore.__init__
+
+    def remembered(store: FailedStore, path: str | Path) -> None:
+        real(store, path)
+        made.append(store)
+
+    monkeypatch.setattr(FailedStore, "__init__", remembered)
+    yield
+    for store in made:
+        store.close()
