@@ -132,7 +132,7 @@ _ALL: Final = (
             ("share_overrun", "0.02"),
             ("stable_after_s", "12"),
             ("restart_backoff_max_s", "8"),
-            ("drain_deadline_s", "20"),
+            ("drain_deadline_s", "35"),
         ),
     ),
     Bug(
