@@ -8,7 +8,7 @@ heartbeat. A frame is four bytes of big-endian length and that many bytes of con
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
@@ -171,6 +171,8 @@ class NodeReport(msgspec.Struct, frozen=True, array_like=True, tag="report"):
 ForwardFrame = Forward | Withdraw | Undelivered | NodeReport
 ReplyFrame = Reply | TryAgain
 
+T = TypeVar("T")
+
 _encoder: Final = msgspec.msgpack.Encoder()
 _forward_decoder: Final = msgspec.msgpack.Decoder(ForwardFrame)
 _reply_decoder: Final = msgspec.msgpack.Decoder(ReplyFrame)
@@ -183,16 +185,20 @@ def encode(message: Hello | Welcome | ForwardFrame | ReplyFrame) -> bytes:
     return frame(_encoder.encode(message))
 
 
+def _decode(decoder: msgspec.msgpack.Decoder[T], content: bytes, otherwise: str) -> T:
+    try:
+        return decoder.decode(content)
+    except msgspec.MsgspecError as error:
+        raise FrameError(f"{otherwise}: {error}") from None
+
+
 def decode_forward(content: bytes) -> ForwardFrame:
     """Decode what a dialer says on a `forward` connection.
 
     Raises:
         FrameError: It is nothing of the kind.
     """
-    try:
-        return _forward_decoder.decode(content)
-    except msgspec.MsgspecError as error:
-        raise FrameError(f"no request frame: {error}") from None
+    return _decode(_forward_decoder, content, "no request frame")
 
 
 def decode_reply(content: bytes) -> ReplyFrame:
@@ -201,10 +207,7 @@ def decode_reply(content: bytes) -> ReplyFrame:
     Raises:
         FrameError: It is nothing of the kind.
     """
-    try:
-        return _reply_decoder.decode(content)
-    except msgspec.MsgspecError as error:
-        raise FrameError(f"no answer frame: {error}") from None
+    return _decode(_reply_decoder, content, "no answer frame")
 
 
 def decode_hello(content: bytes) -> Hello:
@@ -213,10 +216,7 @@ def decode_hello(content: bytes) -> Hello:
     Raises:
         FrameError: It is nothing of the kind.
     """
-    try:
-        return _hello_decoder.decode(content)
-    except msgspec.MsgspecError as error:
-        raise FrameError(f"no greeting: {error}") from None
+    return _decode(_hello_decoder, content, "no greeting")
 
 
 def decode_welcome(content: bytes) -> Welcome:
@@ -225,7 +225,4 @@ def decode_welcome(content: bytes) -> Welcome:
     Raises:
         FrameError: It is nothing of the kind.
     """
-    try:
-        return _welcome_decoder.decode(content)
-    except msgspec.MsgspecError as error:
-        raise FrameError(f"no welcome: {error}") from None
+    return _decode(_welcome_decoder, content, "no welcome")
