@@ -1,25 +1,26 @@
 """What a claimed batch owes the broker at any moment. Pure: no I/O, no clock.
 
-Every delivery is unstarted, running, acking (completed, its ack not confirmed), settling (released,
-retried or dead-lettered, not confirmed) or closed. Because an ack completes everything before it in
+Every delivery is unstarted, running, acking (completed, its ack not confirmed), retrying or burying
+(its retry or dead letter not confirmed) or closed. Because an ack completes everything before it in
 its partition, what is owed is decided per partition of the lease:
 
-- while something is settling there, nothing is owed: repeating it beside its own request could
-  store a job twice or lose it;
 - an unstarted job owes an ack and a copy with its number unchanged;
 - a running job owes an ack and a copy with its run counted, but only if unstarted jobs wait behind
   it; alone it returns by its lease;
-- a completed job whose ack is not confirmed owes that ack, on the same condition.
+- a completed job whose ack is not confirmed owes that ack, on the same condition;
+- a job whose retry is not confirmed owes that same retry, on the same condition;
+- a job whose dead letter is not confirmed owes what it owed before: its run counted if it ran.
 """
 
 from __future__ import annotations
 
 from enum import Enum, auto
+from typing import Final
 
 import msgspec
 
+from .debts import Code, Plan, PlanEntry
 from .delivery import Delivery
-from .journal import Code, Plan, PlanEntry
 
 _NULL = msgspec.Raw(b"null")
 
@@ -30,7 +31,9 @@ class Stage(Enum):
     UNSTARTED = auto()
     RUNNING = auto()
     ACKING = auto()
-    SETTLING = auto()
+    RETRYING = auto()
+    BURYING_RAN = auto()
+    BURYING = auto()
     CLOSED = auto()
 
 
@@ -56,6 +59,7 @@ class Batch:
         self.codes = [Code.NOTHING] * len(deliveries)
         self.running: int | None = None
         self.since_ns = 0
+        self.retry_delay_ms = 0
         self._open = len(deliveries)
         self._groups: dict[str, list[int]] = {}
         for index, delivery in enumerate(deliveries):
@@ -83,6 +87,7 @@ class Batch:
             partition_id=message.partition_id,
             partition=message.partition,
             copy_txn=delivery.copy_txn(self.lease),
+            retry_txn=delivery.copy_txn(f"retry:{delivery.attempt}"),
             attempt=delivery.attempt,
             body=delivery.body,
             raw=_NULL if delivery.body is not None else message.data,
@@ -100,9 +105,9 @@ class Batch:
         """Whether any delivery is not closed."""
         return self._open > 0
 
-    def is_last_open(self, index: int) -> bool:
-        """Whether closing this delivery releases the whole lease."""
-        return self._open == (self.stages[index] is not Stage.CLOSED)
+    def is_last_open(self, *indexes: int) -> bool:
+        """Whether closing these deliveries releases the whole lease."""
+        return self._open == sum(self.stages[index] is not Stage.CLOSED for index in indexes)
 
     def siblings(self, index: int) -> tuple[int, ...]:
         """Unstarted deliveries behind this one in its partition."""
@@ -123,13 +128,19 @@ class Batch:
         self._stop_running(index)
         self._move(index, Stage.ACKING)
 
-    def settle(self, index: int) -> None:
-        """Its release, retry or dead letter goes out next."""
-        assert self.stages[index] in (Stage.RUNNING, Stage.UNSTARTED), (
-            f"{self.stages[index]} settles"
-        )
+    def retry(self, index: int, delay_ms: int) -> None:
+        """It ran and is to run again; its retry, after this pause, goes out next."""
+        assert self.stages[index] is Stage.RUNNING, f"{self.stages[index]} delivery is retried"
         self._stop_running(index)
-        self._move(index, Stage.SETTLING)
+        self.retry_delay_ms = delay_ms
+        self._move(index, Stage.RETRYING)
+
+    def bury(self, index: int) -> None:
+        """It is given up; its dead letter, which frees its partition, goes out next."""
+        stage = self.stages[index]
+        assert stage in (Stage.RUNNING, Stage.UNSTARTED), f"{stage} delivery is buried"
+        self._stop_running(index)
+        self._move(index, Stage.BURYING if stage is Stage.UNSTARTED else Stage.BURYING_RAN)
 
     def close(self, index: int) -> None:
         """The broker confirmed it, or it was dropped: it is no longer this worker's."""
@@ -157,22 +168,24 @@ class Batch:
         return self._groups[self.deliveries[index].message.partition_id]
 
     def _recode(self, group: list[int]) -> None:
-        stages, codes = self.stages, self.codes
-        if any(stages[index] is Stage.SETTLING for index in group):
-            for index in group:
-                codes[index] = Code.NOTHING
-            return
         waits_behind = False
         for index in reversed(group):
-            codes[index] = _code(stages[index], waits_behind)
-            waits_behind = waits_behind or stages[index] is Stage.UNSTARTED
+            stage = self.stages[index]
+            self.codes[index] = _code(stage, waits_behind)
+            waits_behind = waits_behind or stage is Stage.UNSTARTED
+
+
+_ALWAYS: Final = {Stage.UNSTARTED: Code.UNSTARTED, Stage.BURYING: Code.BURYING}
+_BEFORE_UNSTARTED: Final = {
+    Stage.RUNNING: Code.RAN,
+    Stage.ACKING: Code.ACK,
+    Stage.RETRYING: Code.RETRYING,
+    Stage.BURYING_RAN: Code.BURYING_RAN,
+}
 
 
 def _code(stage: Stage, waits_behind: bool) -> Code:
-    if stage is Stage.UNSTARTED:
-        return Code.UNSTARTED
-    if not waits_behind:
-        return Code.NOTHING
-    if stage is Stage.RUNNING:
-        return Code.RAN
-    return Code.ACK if stage is Stage.ACKING else Code.NOTHING
+    code = _ALWAYS.get(stage)
+    if code is None and waits_behind:
+        code = _BEFORE_UNSTARTED.get(stage)
+    return Code.NOTHING if code is None else code

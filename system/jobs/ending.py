@@ -11,10 +11,10 @@ from typing import Final, NoReturn
 from ..client import BrokerError, Popped, SyncClient
 from ..client import calls as broker
 from .batch import Batch, Stage
+from .debts import Code, Debt, hand_back_operations
 from .delivery import read_delivery
 from .events import AttemptEnded, Cause, Outcome
 from .exitmark import ExitMark, write_mark
-from .journal import Code, Debt, hand_back_operations
 from .log import log_event
 from .session import PendingPop, RunningAttempt, WorkerSession
 from .settlement import confirm_ack, give_up

@@ -7,8 +7,9 @@ shorten the old state to its header, write the plan, write the first state; a st
 fit its plan is refused. Nothing is synced: it only has to survive the death of the process.
 
 State file, ASCII, fixed length for a batch: popping `0`/`1`, index of the running delivery (4
-characters, blank when none), CLOCK_MONOTONIC nanoseconds when it started (20 digits), and, after
-this header of 25 bytes, the lease id, a blank, the codes, a newline.
+characters, blank when none), CLOCK_MONOTONIC nanoseconds when it started (20 digits), milliseconds
+that the retry on the wire pauses (10 digits), and, after this header of 35 bytes, the lease id, a
+blank, the codes, a newline.
 """
 
 from __future__ import annotations
@@ -16,104 +17,19 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
-from .payload import JobBody, copy_payload
+from .debts import Code, Debt, Plan
 
 PLAN_BYTES_MAX: Final = 16 << 20
 STATE_BYTES_MAX: Final = 4096
-HEADER_BYTES: Final = 25
-
-
-class Code(StrEnum):
-    """What is owed for one delivery."""
-
-    NOTHING = "."
-    ACK = "a"
-    UNSTARTED = "u"
-    RAN = "r"
-
+HEADER_BYTES: Final = 35
+DELAY_MS_MAX: Final = 10**10 - 1
 
 _CODES: Final = frozenset(code.value for code in Code)
-
-
-class PlanEntry(msgspec.Struct, frozen=True):
-    """How one delivery would be handed back.
-
-    Attributes:
-        txn: The message's transaction id, which its ack names.
-        partition_id: The broker's id of its partition, which its ack names.
-        partition: Name of the partition that a copy is pushed to.
-        copy_txn: Transaction id of a copy, whether it ran or not.
-        attempt: The attempt number of this delivery.
-        body: The job; None for a message that is not a job.
-        raw: The payload of a message that is not a job, copied as it is.
-    """
-
-    txn: str
-    partition_id: str
-    partition: str
-    copy_txn: str
-    attempt: int
-    body: JobBody | None
-    raw: msgspec.Raw = msgspec.Raw(b"null")
-
-    @property
-    def job_id(self) -> str:
-        """The job's id; of what is not a job, the message's transaction id."""
-        return self.txn if self.body is None else self.body.id
-
-
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch, as its hand-back needs it.
-
-    Attributes:
-        lease: The lease id that all its deliveries share.
-        lease_s: How long the broker granted it, seconds.
-        requested_ns: CLOCK_MONOTONIC when the pop was requested.
-        queue: Queue name.
-        consumer_group: Group of the pop.
-        entries: One per delivery, in order of delivery.
-    """
-
-    v: Literal[1] = 1
-    lease: str
-    lease_s: float
-    requested_ns: int
-    queue: str
-    consumer_group: str
-    entries: tuple[PlanEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Debt:
-    """A plan and its codes: what is owed under one lease."""
-
-    plan: Plan
-    codes: tuple[Code, ...]
-
-    @property
-    def lease(self) -> str:
-        """The lease that the hand-back is fenced by."""
-        return self.plan.lease
-
-    @property
-    def unstarted(self) -> tuple[str, ...]:
-        """Ids of the jobs that come back with the number they had."""
-        return self._jobs(Code.UNSTARTED)
-
-    @property
-    def ran(self) -> tuple[str, ...]:
-        """Ids of the jobs that come back with their run counted."""
-        return self._jobs(Code.RAN)
-
-    def _jobs(self, wanted: Code) -> tuple[str, ...]:
-        pairs = zip(self.plan.entries, self.codes, strict=True)
-        return tuple(entry.job_id for entry, code in pairs if code is wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,17 +121,21 @@ class JournalWriter:
         self._tail = plan.lease.encode() + b" "
         self.write(codes, None, 0)
 
-    def write(self, codes: Sequence[Code], running: int | None, since_ns: int) -> None:
+    def write(
+        self, codes: Sequence[Code], running: int | None, since_ns: int, retry_delay_ms: int = 0
+    ) -> None:
         """Overwrite the state of the batch.
 
         Args:
             codes: What is owed for each delivery, as many as the plan has.
             running: Index of the delivery that runs.
             since_ns: CLOCK_MONOTONIC when it started.
+            retry_delay_ms: Pause of the retry that goes out next.
         """
         assert self._tail or self._fd < 0, "a state without a plan"
         line = "".join(codes).encode()
-        self._write(_header(self._popping, running, since_ns) + self._tail + line + b"\n")
+        header = _header(self._popping, running, since_ns, retry_delay_ms)
+        self._write(header + self._tail + line + b"\n")
 
     def withdraw(self) -> None:
         """Owe nothing from now on."""
@@ -283,64 +203,13 @@ def read_debts(directory: str | Path, pid: int) -> WorkerDebts:
         return WorkerDebts(popping=popping, refused="state without a plan")
     except (msgspec.DecodeError, ValueError) as error:
         return WorkerDebts(popping=popping, refused=str(error))
-    owes = any(code is not Code.NOTHING for code in debt.codes)
     return WorkerDebts(
         popping=popping,
         running=running,
         running_since_ns=since_ns,
         prefetched=len(debt.unstarted),
-        debts=(debt,) if owes else (),
+        debts=(debt,) if debt.is_owed else (),
     )
-
-
-def hand_back_operations(debt: Debt) -> dict[str, object] | None:
-    """The transaction that settles a debt: acks and copies, fenced by its lease.
-
-    Returns:
-        The body of `POST /api/v1/transaction`, or None when nothing is owed.
-    """
-    operations: list[dict[str, object]] = []
-    plan = debt.plan
-    for entry, code in zip(plan.entries, debt.codes, strict=True):
-        if code is Code.NOTHING:
-            continue
-        operations.append(ack_operation(entry, plan.lease, plan.consumer_group))
-        if code is not Code.ACK:
-            attempts = entry.attempt if code is Code.RAN else entry.attempt - 1
-            operations.append(copy_operation(entry, plan.queue, attempts, entry.copy_txn))
-    if not operations:
-        return None
-    return {"operations": operations, "requiredLeases": [plan.lease]}
-
-
-def ack_operation(entry: PlanEntry, lease: str, consumer_group: str) -> dict[str, object]:
-    """The fenced ack that completes a delivery."""
-    return {
-        "type": "ack",
-        "transactionId": entry.txn,
-        "partitionId": entry.partition_id,
-        "status": "completed",
-        "consumerGroup": consumer_group,
-        "leaseId": lease,
-    }
-
-
-def copy_operation(entry: PlanEntry, queue: str, attempts: int, txn: str) -> dict[str, object]:
-    """The push of a delivery's copy.
-
-    Args:
-        entry: The delivery.
-        queue: Its queue.
-        attempts: Attempts that the copy says were used up: its next pickup is one more.
-        txn: Transaction id of the copy.
-    """
-    item: dict[str, object] = {
-        "queue": queue,
-        "partition": entry.partition,
-        "transactionId": txn,
-        "payload": entry.raw if entry.body is None else copy_payload(entry.body, attempts),
-    }
-    return {"type": "push", "items": [item]}
 
 
 def delete_journal(directory: str | Path, pid: int) -> None:
@@ -367,9 +236,9 @@ def state_path(directory: str | Path, pid: int) -> str:
     return os.path.join(directory, f"{pid}.state")
 
 
-def _header(popping: bytes, running: int | None, since_ns: int) -> bytes:
+def _header(popping: bytes, running: int | None, since_ns: int, retry_delay_ms: int = 0) -> bytes:
     index = b"    " if running is None else b"%4d" % running
-    return popping + index + b"%020d" % since_ns
+    return popping + index + b"%020d%010d" % (since_ns, min(retry_delay_ms, DELAY_MS_MAX))
 
 
 def _read_state(state: bytes, plan: Plan) -> tuple[Debt, str | None, int]:
@@ -385,11 +254,13 @@ def _read_state(state: bytes, plan: Plan) -> tuple[Debt, str | None, int]:
     if unknown:
         raise ValueError(f"state with unknown codes {sorted(unknown)}")
     index = state[1:5].strip()
-    since_ns = int(state[5:HEADER_BYTES])
+    since_ns = int(state[5:25])
+    retry_delay_ms = int(state[25:HEADER_BYTES])
     running = None
     if index:
         place = int(index)
         if not 0 <= place < len(plan.entries):
             raise ValueError(f"state runs delivery {place} of {len(plan.entries)}")
         running = plan.entries[place].job_id
-    return Debt(plan, tuple(Code(code) for code in codes)), running, since_ns
+    debt = Debt(plan, tuple(Code(code) for code in codes), retry_delay_ms)
+    return debt, running, since_ns

@@ -2,6 +2,7 @@
 
 A worker says which leases it holds; the master knows the worker's pid from the kernel. A lease is
 forgotten before the ack that releases it is sent, so that a renewal never meets a released lease.
+Where jobs would still be owed if that request got lost, it is paused instead, and forgotten after.
 """
 
 from __future__ import annotations
@@ -34,11 +35,17 @@ class Forget(msgspec.Struct, frozen=True, tag_field="op", tag="forget"):
     lease: str
 
 
+class Pause(msgspec.Struct, frozen=True, tag_field="op", tag="pause"):
+    """The next request may release a lease: do not renew it, but hand it back if need be."""
+
+    lease: str
+
+
 class Shutdown(msgspec.Struct, frozen=True, tag_field="op", tag="shutdown"):
     """The worker settles everything itself: at its death send nothing."""
 
 
-LeaseMessage = Hold | Forget | Shutdown
+LeaseMessage = Hold | Forget | Pause | Shutdown
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(LeaseMessage)
@@ -105,6 +112,14 @@ class LeaseChannel:
             LeaseChannelBrokenError: The master is gone.
         """
         self._send(Forget(lease))
+
+    def pause(self, lease: str) -> None:
+        """Suspend renewal of a lease until it is forgotten.
+
+        Raises:
+            LeaseChannelBrokenError: The master is gone.
+        """
+        self._send(Pause(lease))
 
     def shutdown(self) -> None:
         """Say that this worker settles what it holds itself.

@@ -119,7 +119,7 @@ class WorkerSession:
     def record(self, batch: Batch) -> None:
         """Bring the journal up to date, if it is about this batch."""
         if batch is self.batch:
-            self.journal.write(batch.codes, batch.running, batch.since_ns)
+            self.journal.write(batch.codes, batch.running, batch.since_ns, batch.retry_delay_ms)
 
     def hold(self, batch: Batch) -> None:
         """Have the master renew a batch's lease.
@@ -129,6 +129,15 @@ class WorkerSession:
         """
         self.held.add(batch.lease)
         self.channel.hold(batch.lease, batch.lease_s, batch.requested_ns)
+
+    def pause(self, batch: Batch) -> None:
+        """Have the master leave a batch's lease alone: the next request may release it.
+
+        Raises:
+            LeaseChannelBrokenError: The master is gone.
+        """
+        if batch.lease in self.held:
+            self.channel.pause(batch.lease)
 
     def forget(self, batch: Batch) -> None:
         """Have the master stop renewing a batch's lease.

@@ -12,16 +12,12 @@ from ..client import AckResult, BrokerError, Call
 from ..client import calls as broker
 from .batch import Batch, Stage
 from .context import error_text
+from .debts import REASON_DUPLICATE, retry_operations
 from .delivery import Delivery
 from .events import AttemptAcked, Cause, JobGaveUp
 from .failed import FailedJob
-from .journal import ack_operation, copy_operation
 from .log import log_event
-from .payload import copy_payload, encode_payload
 from .session import PendingAck, WorkerSession
-
-ANSWER_LOST_REASON = "duplicate"
-"""Of a rolled back transaction whose copy is there already: it was applied before."""
 
 
 def ack_completed(session: WorkerSession, batch: Batch, index: int, run: str) -> None:
@@ -69,44 +65,31 @@ def confirm_ack(
 
 
 def requeue(session: WorkerSession, batch: Batch, index: int, run: str, delay_s: float) -> bool:
-    """Have a job that ran come back after a delay: ack and copy, or timer, in one transaction.
-
-    The copy's id depends on message and attempt alone, so a repeat of the transaction is folded.
+    """Have a job that ran come back after a delay, in one transaction.
 
     Returns:
         Whether the broker did so.
     """
     settle_ack(session)
-    _settle(session, batch, index, ())
-    delivery = batch.deliveries[index]
-    assert delivery.body is not None, f"requeue of {delivery.job_id}, which is not a job"
-    txn = delivery.copy_txn(f"retry:{delivery.attempt}")
-    queue = session.settings.queue
-    entry = batch.plan_entry(index)
-    ack = ack_operation(entry, batch.lease, session.settings.consumer_group)
-    if delay_s > 0:
-        timer = broker.schedule_operation(
-            queue,
-            f"retry:{txn}",
-            delay_s=delay_s,
-            txn=txn,
-            partition=delivery.message.partition,
-            payload=encode_payload(copy_payload(delivery.body, delivery.attempt)),
-        )
-        body: dict[str, object] = {"operations": [ack], "timers": [timer]}
-    else:
-        body = {"operations": [ack, copy_operation(entry, queue, delivery.attempt, txn)]}
+    assert batch.deliveries[index].body is not None, f"retry of what is not a job: {index}"
+    delay_ms = round(delay_s * 1000)
+    batch.retry(index, delay_ms)
+    session.record(batch)
+    if batch.is_last_open(index):
+        session.forget(batch)
+    queue, group = session.settings.queue, session.settings.consumer_group
+    body = retry_operations(batch.plan_entry(index), batch.lease, queue, group, delay_ms)
     try:
         result = session.ask(broker.transaction(body)).value
     except BrokerError:
         session.abandon(batch)
         return False
-    if not result.success and result.reason != ANSWER_LOST_REASON:
+    if not result.success and result.reason != REASON_DUPLICATE:
         session.abandon(batch)
         return False
     batch.close(index)
     session.record(batch)
-    session.app.notify(AttemptAcked(delivery.job_id, run))
+    session.app.notify(AttemptAcked(batch.deliveries[index].job_id, run))
     return True
 
 
@@ -142,7 +125,10 @@ def give_up(
         # That ack was refused: the lease is lost, and with it this job.
         return False
     siblings = batch.siblings(index)
-    _settle(session, batch, index, siblings)
+    batch.bury(index)
+    session.record(batch)
+    if batch.is_last_open(index, *siblings):
+        session.pause(batch)
     try:
         results = session.ask(_ack_call(session, batch, index, "dlq", error)).value
     except BrokerError:
@@ -154,6 +140,8 @@ def give_up(
     for sibling in (index, *siblings):
         batch.close(sibling)
     session.record(batch)
+    if not batch.is_open:
+        session.forget(batch)
     delivery = batch.deliveries[index]
     if run is not None:
         session.app.notify(AttemptAcked(delivery.job_id, run))
@@ -203,15 +191,6 @@ def report_give_up(
                 txn=message.transaction_id,
             )
         )
-
-
-def _settle(session: WorkerSession, batch: Batch, index: int, siblings: tuple[int, ...]) -> None:
-    batch.settle(index)
-    for sibling in siblings:
-        batch.close(sibling)
-    session.record(batch)
-    if batch.is_last_open(index):
-        session.forget(batch)
 
 
 def _ack_call(

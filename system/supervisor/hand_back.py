@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +14,8 @@ import msgspec
 from ..bugs import Bugs
 from ..client import AsyncClient, BrokerError, Endpoint, calls
 from ..client.errors import CODE_REFUSED
-from ..jobs.journal import Debt, delete_journal, hand_back_operations, read_debts
+from ..jobs.debts import Debt, after_refusal, hand_back_operations
+from ..jobs.journal import delete_journal, read_debts
 from .clock import now_us, sleep_until_us
 from .core.handback import (
     DeadLease,
@@ -23,12 +25,22 @@ from .core.handback import (
     Skip,
     decide_hand_back,
     decide_repeat,
+    decide_rest,
     without_fence,
 )
 from .logbook import Logbook
 from .records import HandBack, append_line
 
 Result = Literal["sent", "refused", "unknown", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What became of a transaction; `reason` is the broker's when it judged and refused it."""
+
+    result: Result
+    detail: str
+    reason: str = ""
 
 
 class HandBackService:
@@ -99,27 +111,38 @@ class HandBackService:
                 reason = decision.reason if isinstance(decision, Skip) else "no journal"
                 self._write(pid, lease.lease, debt, "skipped", reason, time.monotonic_ns())
                 continue
-            await self._send(pid, debt, decision, first)
+            await self._send(pid, lease, debt, decision, first)
 
-    async def _send(self, pid: int, debt: Debt, decision: Send, first: Endpoint | None) -> None:
-        body = hand_back_operations(debt)
-        assert body is not None, f"a debt of {pid} under {debt.lease} that owes nothing"
+    async def _send(
+        self, pid: int, lease: DeadLease, debt: Debt, decision: Send, first: Endpoint | None
+    ) -> None:
         send: Send | None = decision
         while send is not None:
+            body = hand_back_operations(debt)
+            assert body is not None, f"a debt of {pid} under {debt.lease} that owes nothing"
             await sleep_until_us(send.at_us)
             sent_ns = time.monotonic_ns()
-            result, reason = await self._transact(
-                body if send.is_fenced else _unfenced(body), first
-            )
-            self._write(pid, debt.lease, debt, result, reason, sent_ns)
-            send = decide_repeat(send, now_us(), self._bugs) if result == "sent" else None
+            outcome = await self._transact(body if send.is_fenced else _unfenced(body), first)
+            self._write(pid, debt.lease, debt, outcome.result, outcome.detail, sent_ns)
+            if outcome.result == "sent":
+                send = decide_repeat(send, now_us(), self._bugs)
+                continue
+            rest = after_refusal(debt, outcome.reason) if outcome.result == "refused" else None
+            if rest is None:
+                return
+            debt = rest
+            again = decide_rest(now_us(), lease, self._policy)
+            if isinstance(again, Skip):
+                self._write(pid, debt.lease, debt, "skipped", again.reason, time.monotonic_ns())
+                return
+            send = again
 
-    async def _transact(self, body: Json, first: Endpoint | None) -> tuple[Result, str]:
+    async def _transact(self, body: Json, first: Endpoint | None) -> _Outcome:
         """Send a transaction once; another node is asked only if a connection failed outright."""
         call = calls.transaction(body)
         start = self._endpoints.index(first) if first in self._endpoints else 0
         deadline_us = now_us() + self._policy.budget_us
-        reason = "no node took a connection"
+        detail = "no node took a connection"
         for step in range(len(self._endpoints)):
             left_s = (deadline_us - now_us()) / 1_000_000
             if left_s <= 0:
@@ -132,15 +155,16 @@ class HandBackService:
                     again=False,
                 )
             except BrokerError as error:
-                reason = str(error)
+                detail = str(error)
                 if error.code == CODE_REFUSED:
                     continue
-                return ("refused" if error.definite else "unknown"), reason
+                return _Outcome("refused" if error.definite else "unknown", detail)
             value = answer.value
             if value.success:
-                return "sent", ""
-            return "refused", value.error or value.reason or "no reason given"
-        return "refused", reason
+                return _Outcome("sent", "")
+            reason = value.reason or ""
+            return _Outcome("refused", value.error or reason or "no reason given", reason)
+        return _Outcome("refused", detail)
 
     def _write(
         self, pid: int, lease: str, debt: Debt | None, result: Result, reason: str, t_ns: int

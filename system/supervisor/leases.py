@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from ..client import AsyncClient, BrokerError, Endpoint, calls
-from ..jobs.leasewire import Forget, Hold, decode_lease_message
+from ..jobs.leasewire import Forget, Hold, Pause, decode_lease_message
 from .clock import now_us, sleep_until_us
 from .core.renewal import LeaseWatch, RenewalPolicy, Step
 from .forkwire import Lines
@@ -150,6 +150,11 @@ class LeaseService:
             held = worker.leases.pop(message.lease, None)
             if held is not None:
                 held.scope.cancel()
+        elif isinstance(message, Pause):
+            paused = worker.leases.get(message.lease)
+            if paused is not None:
+                paused.is_paused = True
+                paused.scope.cancel()
         else:
             worker.shutdown_said = True
         return True
@@ -197,7 +202,7 @@ class LeaseService:
             return
         # An ack that released it may have crossed the renewal: the worker said so before it.
         self.drain(worker)
-        if worker.leases.get(held.lease) is held:
+        if worker.leases.get(held.lease) is held and not held.is_paused:
             held.watch.give_up(now_us())
             self._fence(worker, held, signal.SIGKILL, "is no longer the worker's")
 

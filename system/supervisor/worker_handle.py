@@ -21,12 +21,14 @@ class HeldLease:
         lease: Its id.
         seconds: How long each renewal asks for.
         watch: Its schedule.
-        scope: Cancelled when the lease is forgotten or its worker is dead.
+        scope: Cancelled when the lease is forgotten or paused, or its worker is dead.
+        is_paused: Whether its worker may have released it by now.
     """
 
     lease: str
     seconds: float
     watch: LeaseWatch
+    is_paused: bool = False
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
 
 

@@ -2,7 +2,8 @@
 
 The worker left a journal: which of its leased jobs it had finished, started, or never begun. The
 holder of the lease sends that as one transaction that the broker refuses as a whole unless the
-lease still holds. It is sent once: a second one would double every copy.
+lease still holds. It is sent once: a second one would double every copy. Only one that was refused
+for certain, because the worker's own last request had arrived, is followed by what is left of it.
 """
 
 from __future__ import annotations
@@ -91,6 +92,11 @@ def decide_hand_back(
         return Send(max(now_us, lease.expiry_us + _TAKEN_OVER_US), is_fenced=False)
     if lease.is_fenced:
         return Skip("the worker was fenced")
+    return decide_rest(now_us, lease, policy)
+
+
+def decide_rest(now_us: int, lease: DeadLease, policy: HandBackPolicy) -> Send | Skip:
+    """Decide by the time that is left whether a transaction would certainly end in it."""
     if now_us + policy.budget_us + policy.margin_us >= lease.expiry_us:
         return Skip("too little of the lease is left")
     return Send(now_us)

@@ -47,6 +47,8 @@ class Fault(Enum):
     """It is applied, then the connection breaks."""
     HOLD = auto()
     """It is held until the test releases it, then served."""
+    HOLD_ANSWER = auto()
+    """It is applied; its answer is held until the test releases it."""
     REFUSE = auto()
     """503, nothing applied."""
     REJECT = auto()
@@ -82,8 +84,14 @@ class MachineNode:
         return time.time_ns() // 1000 + self.ahead_us
 
     def expire_leases(self, seconds: float = 100.0) -> None:
-        """Move the clock past every lease."""
-        self.ahead_us += round(seconds * 1e6)
+        """Move the clock past every lease; timers fire on the way."""
+        self.advance(round(seconds * 1e6))
+
+    def advance(self, duration_us: int) -> None:
+        """Move the clock; timers that are due then fire."""
+        self.ahead_us += duration_us
+        while (fire := self.machine.due_timers(self.now_us())) is not None:
+            self.apply(fire)
 
     def apply(self, command: Any) -> Any:
         self._index += 1
@@ -205,7 +213,8 @@ class MachineBroker:
 
     def expire_leases(self, seconds: float = 100.0) -> None:
         """Move the broker's clock past every lease."""
-        self._node.expire_leases(seconds)
+        with self._changed:
+            self._node.expire_leases(seconds)
 
     def serve(self, handler: _Handler, body: bytes) -> Answer | None:
         """Serve one request; None breaks the connection."""
@@ -231,6 +240,8 @@ class MachineBroker:
                 self._changed.wait_for(lambda: self._released or self._closing, DEADLINE_S)
             answer = self._serve(asked, body, handler.connection)
             self._changed.notify_all()
+            if fault is Fault.HOLD_ANSWER:
+                self._changed.wait_for(lambda: self._released or self._closing, DEADLINE_S)
         return None if fault is Fault.LOSE_ANSWER else answer
 
     def _serve(self, asked: Asked, body: bytes, peer: socket.socket) -> Answer | None:

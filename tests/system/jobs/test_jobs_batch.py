@@ -46,13 +46,30 @@ def test_completed_job_is_owed_beside_a_running_one_that_has_a_tail() -> None:
     assert codes(batch) == "aru"
 
 
-def test_nothing_of_a_partition_is_owed_while_a_job_of_it_is_settled() -> None:
+def test_retry_on_the_wire_is_owed_again_with_the_jobs_behind_it() -> None:
     batch = make_batch("a", "a", "b")
     batch.start(0, 1)
-    batch.settle(0)
-    assert codes(batch) == "..u"
+    batch.retry(0, 250)
+    assert (codes(batch), batch.retry_delay_ms) == ("tuu", 250)
     batch.close(0)
     assert codes(batch) == ".uu"
+
+
+def test_retry_on_the_wire_with_nothing_behind_it_is_left_to_its_lease() -> None:
+    batch = make_batch("a", "b")
+    batch.start(0, 1)
+    batch.retry(0, 0)
+    assert codes(batch) == ".u"
+
+
+def test_dead_letter_on_the_wire_leaves_its_job_owed_as_before() -> None:
+    batch = make_batch("a", "a", "b")
+    batch.start(0, 1)
+    batch.bury(0)
+    assert codes(batch) == "buu"
+    batch.close(0)
+    batch.bury(1)
+    assert codes(batch) == ".vu"
 
 
 def test_confirmed_jobs_owe_nothing() -> None:

@@ -9,14 +9,13 @@ import msgspec
 import pytest
 
 from atleastonce.system.jobs.batch import Batch
+from atleastonce.system.jobs.debts import Code, hand_back_operations
 from atleastonce.system.jobs.journal import (
     HEADER_BYTES,
-    Code,
     JournalWriter,
     WorkerDebts,
     delete_all_journals,
     delete_journal,
-    hand_back_operations,
     plan_path,
     read_debts,
     state_path,

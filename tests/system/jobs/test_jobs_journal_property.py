@@ -21,14 +21,14 @@ from hypothesis import strategies as st
 from atleastonce.system.client import calls
 from atleastonce.system.client.wire import Response
 from atleastonce.system.jobs.batch import Batch, Stage
-from atleastonce.system.jobs.delivery import read_delivery
-from atleastonce.system.jobs.journal import (
-    JournalWriter,
-    ack_operation,
-    copy_operation,
+from atleastonce.system.jobs.debts import (
+    Debt,
+    after_refusal,
     hand_back_operations,
-    read_debts,
+    retry_operations,
 )
+from atleastonce.system.jobs.delivery import read_delivery
+from atleastonce.system.jobs.journal import JournalWriter, read_debts
 
 from .deliveries import make_app
 from .machine_broker import GROUP, QUEUE, MachineNode
@@ -48,11 +48,11 @@ class Run:
     in_flight: Request | None = None
     completed: set[str] = field(default_factory=set)
     started: set[str] = field(default_factory=set)
-    dropped: set[str] = field(default_factory=set)
-    retried: set[str] = field(default_factory=set)
+    pause_ms: int = 0
 
     def record(self) -> None:
-        self.journal.write(self.batch.codes, self.batch.running, self.batch.since_ns)
+        batch = self.batch
+        self.journal.write(batch.codes, batch.running, batch.since_ns, batch.retry_delay_ms)
 
     def deliver(self) -> None:
         """What is in flight reaches the broker."""
@@ -68,15 +68,17 @@ class Run:
             if self.batch.stages[index] is not Stage.UNSTARTED:
                 continue
             delivery = self.batch.deliveries[index]
+            if ending == "unrun":
+                self.unacked_is_settled(late)
+                late = None
+                yield from self.unrun(index)
+                continue
             self.batch.start(index, 1)
             self.record()
             self.started.add(delivery.job_id)
             yield
             if late is not None:
-                # The answer of the ack that was sent before this job.
-                self.deliver()
-                self.batch.close(late)
-                self.record()
+                self.unacked_is_settled(late)
                 late = None
                 yield
             if ending == "completed":
@@ -88,24 +90,42 @@ class Run:
                 late = index
                 yield
                 continue
-            siblings = self.batch.siblings(index) if ending == "dlq" else ()
-            if ending == "dlq":
-                self.completed.add(delivery.job_id)
-            self.batch.settle(index)
-            for sibling in siblings:
-                self.batch.close(sibling)
-                self.dropped.add(self.batch.deliveries[sibling].job_id)
+            if ending == "retry":
+                self.batch.retry(index, self.pause_ms)
+            else:
+                self.batch.bury(index)
             self.record()
             yield
             self.in_flight = self.ack(index, "dlq") if ending == "dlq" else self.retry(index)
             yield
             self.deliver()
-            if ending == "retry":
-                self.retried.add(delivery.job_id)
             yield
-            self.batch.close(index)
+            siblings = self.batch.siblings(index) if ending == "dlq" else ()
+            for place in (index, *siblings):
+                self.batch.close(place)
             self.record()
             yield
+
+    def unacked_is_settled(self, late: int | None) -> None:
+        """The answer of the ack that was sent before this job."""
+        if late is not None:
+            self.deliver()
+            self.batch.close(late)
+            self.record()
+
+    def unrun(self, index: int) -> Iterator[None]:
+        """A job that is given up without a run, at its pickup."""
+        self.batch.bury(index)
+        self.record()
+        yield
+        self.in_flight = self.ack(index, "dlq")
+        yield
+        self.deliver()
+        yield
+        for place in (index, *self.batch.siblings(index)):
+            self.batch.close(place)
+        self.record()
+        yield
 
     def ack(self, index: int, status: str) -> Request:
         message = self.batch.deliveries[index].message
@@ -119,10 +139,8 @@ class Run:
         return ("POST", "/api/v1/ack", body)
 
     def retry(self, index: int) -> Request:
-        delivery, entry = self.batch.deliveries[index], self.batch.plan_entry(index)
-        txn = delivery.copy_txn(f"retry:{delivery.attempt}")
-        copy = copy_operation(entry, QUEUE, delivery.attempt, txn)
-        body = {"operations": [ack_operation(entry, self.batch.lease, GROUP), copy]}
+        entry = self.batch.plan_entry(index)
+        body = retry_operations(entry, self.batch.lease, QUEUE, GROUP, self.pause_ms)
         return ("POST", "/api/v1/transaction", body)
 
 
@@ -162,8 +180,27 @@ def begin(jobs: list[tuple[int, int]], redelivered: bool, folder: str) -> Run:
     return Run(node, batch, journal)
 
 
+def hand_back(node: MachineNode, debt: Debt) -> None:
+    """What the supervisor sends: the debt, and what is left of it if that is refused for good."""
+    owed: Debt | None = debt
+    for _ in range(2):
+        if owed is None:
+            return
+        answer = json.loads(ask(node, "POST", "/api/v1/transaction", send(owed)).body)
+        if answer["success"]:
+            return
+        owed = after_refusal(owed, answer["reason"])
+    assert owed is None, f"refused twice: {answer}"
+
+
+def send(debt: Debt) -> dict[str, object]:
+    body = hand_back_operations(debt)
+    assert body is not None
+    return body
+
+
 def left(node: MachineNode) -> dict[str, list[int]]:
-    """Numbers under which each job that is left comes back, all leases expired."""
+    """Numbers under which each job that is left comes back, all leases and timers run out."""
     node.expire_leases()
     found: dict[str, list[int]] = {}
     while (popped := pop(node, 100)).messages:
@@ -180,25 +217,36 @@ def left(node: MachineNode) -> dict[str, list[int]]:
     return found
 
 
-@settings(max_examples=250, deadline=None)
+def dead_letters(node: MachineNode) -> list[str]:
+    call = calls.dlq(QUEUE, GROUP)
+    rows = call.read(ask(node, call.method, call.target)).messages
+    return [json.loads(bytes(row.data))["_job"]["id"] for row in rows]
+
+
+@settings(max_examples=400, deadline=None)
 @given(
     jobs=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=6),
     redelivered=st.booleans(),
     endings=st.lists(
-        st.sampled_from(["completed", "completed", "retry", "dlq"]), min_size=6, max_size=6
+        st.sampled_from(["completed", "completed", "retry", "dlq", "unrun"]),
+        min_size=6,
+        max_size=6,
     ),
+    pause_ms=st.sampled_from([0, 40]),
     cut=st.integers(0, 40),
-    arrives=st.sampled_from(["before", "after", "never"]),
+    arrives=st.sampled_from(["before", "fired", "after", "never"]),
 )
 def test_hand_back_of_any_moment_leaves_every_job_somewhere_once(
     jobs: list[tuple[int, int]],
     redelivered: bool,
     endings: list[str],
+    pause_ms: int,
     cut: int,
     arrives: str,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = begin(jobs, redelivered, folder)
+        run.pause_ms = pause_ms
         for step, _ in enumerate(run.steps(endings[: len(jobs)])):
             if step == cut:
                 break
@@ -208,48 +256,35 @@ def test_hand_back_of_any_moment_leaves_every_job_somewhere_once(
     check(run, debts.debts, arrives)
 
 
-def check(run: Run, debts: Any, arrives: str) -> None:
+def check(run: Run, debts: tuple[Debt, ...], arrives: str) -> None:
     batch = run.batch
-    attempts = {delivery.job_id: delivery.attempt for delivery in batch.deliveries}
-    partition_of = {d.job_id: d.message.partition for d in batch.deliveries}
-    unstarted = {
-        delivery.job_id
-        for delivery, stage in zip(batch.deliveries, batch.stages, strict=True)
-        if stage is Stage.UNSTARTED
-    }
-    settling = {
-        delivery.message.partition
-        for delivery, stage in zip(batch.deliveries, batch.stages, strict=True)
-        if stage is Stage.SETTLING
-    }
-    owed = {name for name in unstarted if partition_of[name] not in settling}
-    assert {name for debt in debts for name in debt.unstarted} == owed
-    if arrives == "before":
+    if arrives in ("before", "fired"):
         run.deliver()
+    if arrives == "fired":
+        run.node.advance(100_000)
     for debt in debts:
-        body = hand_back_operations(debt)
-        answer = ask(run.node, "POST", "/api/v1/transaction", body)
-        assert json.loads(answer.body)["success"], answer.body
+        hand_back(run.node, debt)
     if arrives == "after":
         run.deliver()
     found = left(run.node)
-    for name, number in attempts.items():
+    buried = dead_letters(run.node)
+    freed = {d.message.partition for d in batch.deliveries if d.job_id in buried}
+    assert len(set(buried)) == len(buried), f"buried twice: {buried}"
+    for delivery, stage in zip(batch.deliveries, batch.stages, strict=True):
+        name, number = delivery.job_id, delivery.attempt
         numbers = found.pop(name, [])
-        assert len(numbers) <= 1, f"{name} comes back {numbers}"
-        if name in owed:
-            assert numbers == [number], f"{name} was {number} and comes back {numbers}"
-        elif name not in run.completed:
-            assert numbers, f"{name} is lost"
-            if partition_of[name] in settling:
-                # Left to its lease, or to what was in flight: the number is the broker's to say.
-                continue
-            if name in run.dropped:
-                # Its partition was released by a dead letter: a first delivery again at most.
-                assert numbers[0] <= number, f"{name} was {number} and comes back {numbers}"
-            elif name in run.retried:
-                # A message of its own by now, behind whatever still holds the lease.
-                assert numbers[0] > number, f"{name} ran as {number}, comes back {numbers}"
-            else:
-                assert name in run.started, f"{name} never started and is not owed"
-                assert numbers == [number + 1], f"{name} ran as {number}, comes back {numbers}"
+        times = len(numbers) + buried.count(name)
+        assert times <= 1, f"{name} comes back {numbers}, buried {buried.count(name)}"
+        if name in run.completed and stage is not Stage.RUNNING:
+            # Its ack may be lost, and then it comes back with its run counted: at least once.
+            assert numbers in ([], [number + 1]), f"{name} completed as {number}: {numbers}"
+            continue
+        assert times == 1, f"{name} is lost"
+        due = number + 1 if name in run.started else number
+        lowest = due
+        if name not in run.started and delivery.message.partition in freed:
+            # A dead letter frees its partition and forgets what an expired lease charged there.
+            assert delivery.body is not None
+            lowest = delivery.body.attempts + 1
+        assert numbers in ([], [due], [lowest]), f"{name} is due as {due}, comes back {numbers}"
     assert found == {}

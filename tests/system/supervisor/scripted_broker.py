@@ -42,17 +42,22 @@ class Message:
 
 @dataclass
 class ScriptedBroker:
-    """Leases never expire by themselves; `mood` says what becomes of renewals."""
+    """Leases never expire by themselves; `mood` says what becomes of renewals.
+
+    A request whose answer is kept is carried out and never answered.
+    """
 
     ready: deque[Message] = field(default_factory=deque)
     leases: dict[str, list[Message]] = field(default_factory=dict)
     seen: list[Seen] = field(default_factory=list)
     mood: RenewalMood = "renewing"
+    keeps_answer: Callable[[str, Any], bool] = lambda word, body: False
     closing: bool = False
 
     def __post_init__(self) -> None:
         self.changed = threading.Condition()
         self._numbers = 0
+        self._pushed: set[str] = set()
         broker = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -140,6 +145,8 @@ class ScriptedBroker:
                 with self.changed:
                     answer = handler(body, url.path)
                     self.changed.notify_all()
+                    if body is not None and self.keeps_answer(word, body):
+                        self.changed.wait_for(lambda: self.closing or is_gone(), 20)
                 return answer
         return 404, {"error": "Not Found", "code": "no_such_route"}
 
@@ -210,6 +217,10 @@ class ScriptedBroker:
     def _transaction(self, body: Any, path: str) -> tuple[int, object]:
         if any(lease not in self.leases for lease in body.get("requiredLeases", [])):
             return 200, {"success": False, "reason": "rejected_ack", "error": "rolled back: lease"}
+        pushed = {i["transactionId"] for o in body["operations"] for i in o.get("items", ())}
+        if pushed & self._pushed:
+            return 200, {"success": False, "reason": "duplicate", "error": "rolled back: again"}
+        self._pushed |= pushed
         for operation in body["operations"]:
             if operation["type"] == "ack":
                 self._take(operation.get("leaseId"), operation["transactionId"])

@@ -37,6 +37,16 @@ def make_app() -> Application:
     def crash(context: JobContext, payload: dict[str, Any]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
+    @app.job(tries=3, backoff_s=(0,))
+    def throw_once(context: JobContext, payload: dict[str, Any]) -> None:
+        if context.attempt == 1:
+            raise ValueError("once")
+        note("done", os.getpid())
+
+    @app.job()
+    def throw(context: JobContext, payload: dict[str, Any]) -> None:
+        raise ValueError("always")
+
     @app.job(timeout_s=0.15)
     def overrun(context: JobContext, payload: dict[str, Any]) -> None:
         rest(30)

@@ -46,6 +46,52 @@ def test_unstarted_jobs_go_back_uncharged_within_a_second(
     assert len(broker.requests("/transaction")) == 1
 
 
+def test_a_retry_that_had_arrived_is_left_out_and_the_jobs_behind_it_go_back(
+    supervised: Supervised, broker: ScriptedBroker
+) -> None:
+    supervised.config["workers"] = 1
+    broker.keeps_answer = lambda word, body: word == "/transaction" and "requiredLeases" not in body
+    broker.push("throw_once", "a")
+    for name in "bc":
+        broker.push("quick", name)
+    supervised.start()
+    wait_for(lambda: broker.requests("/transaction"), f"the retry\n{supervised.log()}")
+    (note,) = supervised.notes("started")
+    os.kill(int(note[4]), signal.SIGKILL)
+    wait_for(lambda: len(supervised.notes("done")) == 3, f"the jobs\n{supervised.log()}")
+    attempts = [(note[2], note[3]) for note in supervised.notes("started")]
+    assert sorted(attempts) == [("a", "1"), ("a", "2"), ("b", "1"), ("c", "1")]
+    first, rest = supervised.lines("handbacks.jsonl")
+    assert (first["result"], first["ran"], first["unstarted"]) == ("refused", ["a"], ["b", "c"])
+    assert (rest["result"], rest["ran"], rest["unstarted"]) == ("sent", [], ["b", "c"])
+
+
+def test_jobs_behind_an_unanswered_dead_letter_go_back_though_their_lease_is_not_renewed(
+    supervised: Supervised, broker: ScriptedBroker
+) -> None:
+    supervised.config["workers"] = 1
+    supervised.config["worker"]["tries"] = 1
+    supervised.config["renewal"].update(interval_s=0.2)
+    broker.keeps_answer = lambda word, body: (
+        body.get("status") == "dlq" and body["leaseId"] == "lease-1"
+    )
+    broker.push("throw", "a")
+    for name in "bc":
+        broker.push("quick", name)
+    supervised.start()
+    wait_for(lambda: broker.requests("/ack"), f"the dead letter\n{supervised.log()}")
+    (note,) = supervised.notes("started")
+    asked = len(broker.requests("/extend"))
+    os.kill(int(note[4]), signal.SIGKILL)
+    wait_for(lambda: len(supervised.notes("done")) == 2, f"the jobs\n{supervised.log()}")
+    renewed = [seen.path for seen in broker.requests("/extend")[asked:]]
+    assert not any("lease-1/" in path for path in renewed)
+    attempts = [(note[2], note[3]) for note in supervised.notes("started")]
+    assert sorted(attempts) == [("a", "1"), ("b", "1"), ("c", "1")]
+    line = supervised.lines("handbacks.jsonl")[0]
+    assert (line["result"], line["ran"], line["unstarted"]) == ("sent", ["a"], ["b", "c"])
+
+
 def test_a_graceful_stop_leaves_no_process_and_the_worker_hands_back_itself(
     supervised: Supervised, broker: ScriptedBroker
 ) -> None:
