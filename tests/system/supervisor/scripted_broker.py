@@ -44,7 +44,8 @@ class Message:
 class ScriptedBroker:
     """Leases never expire by themselves; `mood` says what becomes of renewals.
 
-    A request whose answer is kept is carried out and never answered.
+    A request whose answer is kept is carried out and never answered; one that is swallowed is not
+    even carried out.
     """
 
     ready: deque[Message] = field(default_factory=deque)
@@ -52,6 +53,7 @@ class ScriptedBroker:
     seen: list[Seen] = field(default_factory=list)
     mood: RenewalMood = "renewing"
     keeps_answer: Callable[[str, Any], bool] = lambda word, body: False
+    swallows: Callable[[str, Any], bool] = lambda word, body: False
     closing: bool = False
 
     def __post_init__(self) -> None:
@@ -143,6 +145,9 @@ class ScriptedBroker:
         for word, handler in handlers:
             if word in url.path:
                 with self.changed:
+                    if body is not None and self.swallows(word, body):
+                        self.changed.wait_for(lambda: self.closing or is_gone(), 20)
+                        return 503, {"error": "gone", "code": "no_leader"}
                     answer = handler(body, url.path)
                     self.changed.notify_all()
                     if body is not None and self.keeps_answer(word, body):
@@ -201,11 +206,15 @@ class ScriptedBroker:
 
     def _ack(self, body: Any, path: str) -> tuple[int, object]:
         items = body.get("acknowledgments", [body])
+        taken = [self._take(item.get("leaseId"), item["transactionId"]) for item in items]
+        for item in items:
+            if item.get("status") == "dlq":
+                self._release(item["leaseId"])
         return 200, [
             {
                 "index": index,
                 "transactionId": item["transactionId"],
-                "success": self._take(item.get("leaseId"), item["transactionId"]),
+                "success": taken[index],
                 "error": None,
                 "leaseReleased": True,
                 "dlq": item.get("status") == "dlq",
@@ -213,6 +222,12 @@ class ScriptedBroker:
             }
             for index, item in enumerate(items)
         ]
+
+    def _release(self, lease: str) -> None:
+        """A dead letter frees what was leased behind it (in tests that have one partition)."""
+        for message in reversed(self.leases.pop(lease, [])):
+            message.deliveries -= 1
+            self.ready.appendleft(message)
 
     def _transaction(self, body: Any, path: str) -> tuple[int, object]:
         if any(lease not in self.leases for lease in body.get("requiredLeases", [])):

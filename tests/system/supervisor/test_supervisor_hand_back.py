@@ -66,13 +66,13 @@ def test_a_retry_that_had_arrived_is_left_out_and_the_jobs_behind_it_go_back(
     assert (rest["result"], rest["ran"], rest["unstarted"]) == ("sent", [], ["b", "c"])
 
 
-def test_jobs_behind_an_unanswered_dead_letter_go_back_though_their_lease_is_not_renewed(
+def test_jobs_behind_an_undelivered_dead_letter_go_back_though_their_lease_is_not_renewed(
     supervised: Supervised, broker: ScriptedBroker
 ) -> None:
     supervised.config["workers"] = 1
     supervised.config["worker"]["tries"] = 1
     supervised.config["renewal"].update(interval_s=0.2)
-    broker.keeps_answer = lambda word, body: (
+    broker.swallows = lambda word, body: (
         body.get("status") == "dlq" and body["leaseId"] == "lease-1"
     )
     broker.push("throw", "a")
