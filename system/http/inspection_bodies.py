@@ -162,6 +162,12 @@ class QueueBody(msgspec.Struct, rename="camel"):
     config: dict[str, int | bool] | UnsetType = UNSET
 
 
+class QueuesBody(msgspec.Struct):
+    """All queues."""
+
+    queues: list[QueueBody]
+
+
 class GroupBody(msgspec.Struct, rename="camel"):
     """One group in one queue."""
 

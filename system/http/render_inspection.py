@@ -179,7 +179,7 @@ def _queues(reply: replies.QueuesReply, shape: str) -> Answer:
     if shape == "tasks":
         return json_answer({"tasks": _labels([view.task for view in reply.queues])})
     if shape == "queues":
-        return json_answer({"queues": [_queue(view) for view in reply.queues]})
+        return json_answer(bodies.QueuesBody([_queue(view) for view in reply.queues]))
     if not reply.queues:
         return error_answer(404, "queue_not_found", "Queue not found")
     view = reply.queues[0]

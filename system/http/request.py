@@ -62,7 +62,7 @@ class FetchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """Something only this node can answer: "health", "metrics", "prometheus" or "page"."""
+    """Something only this node can answer: "health", "metrics", "prometheus", "page", "openapi"."""
 
     name: str
 

@@ -3,8 +3,8 @@
 Served: push, pop of a queue, of one partition or by labels, ack, ack/batch, lease extend,
 transaction (acks, pushes, KV, timers; `positions` are refused), timers, KV, locks, configure, queue
 deletion and reads, depth, dead letters, messages, consumer groups, traces, fetch and
-partitions/changed, streaming queries, health and metrics. Everything else is 404 `no_such_route`:
-ephemeral queues, analytics.
+partitions/changed, streaming queries, health and metrics, and what describes all of these (see
+`openapi`). Everything else is 404 `no_such_route`: ephemeral queues, analytics.
 
 Null means absent (except inside configure's options), bodies may be missing where everything in
 them is optional, and unknown keys and parameters are ignored.
@@ -87,6 +87,7 @@ _FIXED: Final[dict[tuple[str, str], Parse]] = {
     ("GET", "/metrics"): lambda _: Local("metrics"),
     ("GET", "/metrics/prometheus"): lambda _: Local("prometheus"),
     ("GET", "/"): lambda _: Local("page"),
+    ("GET", "/openapi.json"): lambda _: Local("openapi"),
 }
 
 
