@@ -13,6 +13,9 @@ from .administrative import (
     Resubscribe,
     SeekGroup,
 )
+from .aging import retain
+from .aging_records import Retain
+from .aging_walk import AgingWalk
 from .commands import (
     Ack,
     Command,
@@ -55,6 +58,7 @@ Administrative = (
     | SeekGroup
     | Resubscribe
     | AddTrace
+    | Retain
 )
 
 
@@ -73,6 +77,7 @@ class Machine:
         self.applied_index = 0
         self._bugs = bugs
         self._state = State(bugs)
+        self._aging = AgingWalk(self._state)
 
     @property
     def now_us(self) -> int:
@@ -152,6 +157,18 @@ class Machine:
         timer_us = self._state.timers.next_due_us()
         return FireTimers() if timer_us is not None and timer_us <= now_us else None
 
+    def due_retention(self, now_us: int) -> Command | None:
+        """The next step of the search for what is too old: Retain when it has found something.
+
+        Do not propose a second one while one is in flight. Cost: bounded, see `aging_walk`.
+        """
+        return self._aging.step(now_us)
+
+    @property
+    def next_retention_us(self) -> int:
+        """When `due_retention` looks further; before that it does nothing."""
+        return self._aging.next_us
+
     def digest(self) -> str:
         """Hash of the replicated state: equal on replicas that applied the same log."""
         return digest(self._state)
@@ -207,6 +224,8 @@ def _administer(state: State, mint: Mint, command: Administrative) -> Reply:
             return resubscribe(state, command)
         case AddTrace():
             return add_trace(state, mint, command)
+        case Retain():
+            return retain(state, command)
 
 
 def _apply_timers(state: State, mint: Mint, command: Timers) -> TimersReply:

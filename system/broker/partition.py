@@ -144,6 +144,11 @@ class Partition:
             self._base = self.log_start
         return freed
 
+    @property
+    def oldest_departed_us(self) -> int | None:
+        """Stamp of the oldest message that has left the log and whose id is still remembered."""
+        return self._departed[0].created_us if self._departed else None
+
     def forget(self, before_us: int) -> None:
         """Drop transaction ids of messages that have left the log and are older than an instant."""
         departed = self._departed
