@@ -172,6 +172,12 @@ class Node:
         names = frozenset(settings.peers)
         self.gate = PeerGate(node, names, token, self.receive, self.service, logbook, counters)
 
+    @property
+    def reaches_quorum(self) -> bool:
+        """Whether this node and the peers to which it has a connection are a majority."""
+        reached = 1 + sum(link.connected for link in self._raft_links.values())
+        return 2 * reached > 1 + len(self._raft_links)
+
     def _make_desk(self) -> LeaderDesk:
         return LeaderDesk(
             self.machine,
