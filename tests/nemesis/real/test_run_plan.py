@@ -39,10 +39,12 @@ def fault(kind: str, number: int = 1, at_s: float = 0.0, duration_s: float = 0.1
     return Fault(id=f"{kind}-{number}", kind=kind, target=target, at_s=at_s, duration_s=duration_s)
 
 
-def apply(world: DummyWorld, folder: Path, *plan: Fault) -> list[FaultResult]:
+def apply(
+    world: DummyWorld, folder: Path, *plan: Fault, settings: NemesisSettings = SETTINGS
+) -> list[FaultResult]:
     async def main() -> list[FaultResult]:
         with trio.fail_after(20):
-            return await run_plan(plan, world, ledger, recorder, SETTINGS)
+            return await run_plan(plan, world, ledger, recorder, settings)
 
     ledger = Ledger(folder / "ledger.jsonl")
     with LineWriter(folder / "faults.jsonl") as recorder:
@@ -182,6 +184,24 @@ def test_two_faults_never_share_a_target(world: DummyWorld, tmp_path: Path) -> N
     assert {result.target for result in results} == {"n1", "n2"}
     assert all(result.bit for result in results)
     assert world.running_nodes() == ["n1", "n2", "n3"]
+
+
+def test_a_fault_on_all_nodes_is_not_overtaken_by_those_that_come_later(
+    world: DummyWorld, tmp_path: Path
+) -> None:
+    # From 0.0 s to 1.5 s at least one of these would hold a node, were they never made to wait.
+    one_node = [
+        fault("pause-leader", number, at_s=number * 0.1, duration_s=0.25) for number in range(12)
+    ]
+    whole = fault("kill-all", at_s=0.15)
+    patient = msgspec.structs.replace(SETTINGS, leader_wait_s=6)
+
+    results = apply(world, tmp_path, *one_node, whole, settings=patient)
+
+    assert [result.reason for result in results] == [""] * 13
+    assert all(result.bit for result in results)
+    begun = sorted((result.effect_ns or 0, result.fault.kind) for result in results)
+    assert [kind for _, kind in begun].index("kill-all") <= 3
 
 
 def no_leader(world: DummyWorld) -> None:
