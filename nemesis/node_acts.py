@@ -37,7 +37,7 @@ from .world import Target
 _LEADER: Final = "leader"
 
 
-class _NodeAct:
+class NodeAct:
     """What faults on nodes have in common."""
 
     def __init__(self, fault: Fault, stage: Stage) -> None:
@@ -144,7 +144,7 @@ class _NodeAct:
         return {"healthy_after_s": round(time.monotonic() - begun_s, 3)}
 
 
-class KillNodes(_NodeAct):
+class KillNodes(NodeAct):
     """kill-leader, kill-follower, kill-all: SIGKILL, stay down, start again."""
 
     async def bite(self) -> Evidence:
@@ -169,7 +169,7 @@ class KillNodes(_NodeAct):
         return self.seen_meanwhile() | await self.start_again()
 
 
-class TermNode(_NodeAct):
+class TermNode(NodeAct):
     """term-leader: SIGTERM, wait for the graceful exit, stay down, start again."""
 
     async def bite(self) -> Evidence:
@@ -183,7 +183,7 @@ class TermNode(_NodeAct):
         return self.seen_meanwhile() | await self.start_again()
 
 
-class PauseNode(_NodeAct):
+class PauseNode(NodeAct):
     """pause-leader: SIGSTOP, seen stopped, SIGCONT, seen running."""
 
     async def bite(self) -> Evidence:

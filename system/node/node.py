@@ -45,6 +45,7 @@ from .leadership import Leadership
 from .limits import DEFAULT_LIMITS, NodeLimits
 from .links import Dial, ForwardLink, RaftLink, dial_tcp
 from .logbook import Logbook
+from .ownclock import DEFECTS, OwnClockPlanner
 from .proposals import Proposals
 from .service import Service
 from .standing import REPORT_EVERY_S, Standing
@@ -321,11 +322,17 @@ class Node:
         ):
             self.machine.become_leader()
             self._clock.lead()
-            self.proposals.lead(Planner(os.urandom, self.machine.now_us))
+            self.proposals.lead(self._planner())
             leadership.is_serving = True
             self._fetches.open()
             self.logbook.info("serving", term=entry.term, log_index=entry.index)
             leadership.announce()
+
+    def _planner(self) -> Planner:
+        last_us, bugs = self.machine.now_us, self._settings.bugs
+        if bugs.isdisjoint(DEFECTS):
+            return Planner(os.urandom, last_us)
+        return OwnClockPlanner(os.urandom, last_us, self._clock.time_of_day_us, bugs)
 
     def _caught_up(self) -> None:
         self._barrier.applied()

@@ -155,7 +155,18 @@ class Proposals:
             self._proposed[self._last_proposal] = waiters
             self._counters.proposals += 1
             self._counters.commands += len(waiters)
-            self._step(Propose(self._last_proposal, (data,)))
+            self._propose(Propose(self._last_proposal, (data,)))
+
+    def _propose(self, event: Propose) -> None:
+        if "proposals-overtake" in self._bugs:
+            trio.lowlevel.spawn_system_task(self._propose_beside, event)
+        else:
+            self._step(event)
+
+    async def _propose_beside(self, event: Propose) -> None:
+        """Tasks that are ready at the same time run in any order."""
+        await trio.lowlevel.checkpoint()
+        self._step(event)
 
     def appended(self, effect: Appended) -> None:
         """A proposal has its place in the log."""
