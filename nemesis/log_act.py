@@ -10,10 +10,9 @@ from typing import Final
 
 import trio
 
-from .acts import Evidence, NoBiteError
+from .acts import POLL_S, Evidence, NoBiteError
 from .node_acts import KillNodes
-from .process import is_alive
-from .world import Target
+from .world import Target, World
 
 REFUSED: Final = 70
 """Exit status of a node that refuses to boot from what its disk has lost."""
@@ -23,8 +22,8 @@ _USED_BYTES_MIN: Final = 4096
 _FLIPPED_BYTES: Final = 8
 """More than the zeros between two records, which nothing depends on."""
 
-BOOT_S: Final = 4.0
-"""A node that still lives so long after its start has taken its log as it is."""
+_BOOT_S: Final = 15.0
+"""A node that lives so long after its start has taken its log as it is, answering or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +117,7 @@ class FlipLog(KillNodes):
     async def _see_to(self, node: str, outcomes: dict[str, str]) -> None:
         world, damage = self.stage.world, self.damages[node]
         target = world.node_process(node)
-        status = await _exit_status(self, target)
+        status = await _exit_status(world, target)
         if status is None:
             outcomes[node] = "booted"
             damage.undo()
@@ -128,10 +127,19 @@ class FlipLog(KillNodes):
         await world.start_node(node)
 
 
-async def _exit_status(act: FlipLog, target: Target) -> int | None:
-    """How a node ended that was just started; None if it lives."""
-    with trio.move_on_after(BOOT_S):
-        status = await act.stage.world.wait_exit(target)
-        return os.waitstatus_to_exitcode(status)
-    assert is_alive(target) or act.told_to_end, f"{target.name} is gone and was not reaped"
-    return None
+async def _exit_status(world: World, target: Target) -> int | None:
+    """How a node ended that was just started; None once it answers, or after `_BOOT_S`."""
+    status: int | None = None
+
+    async def see_end(scope: trio.CancelScope) -> None:
+        nonlocal status
+        status = os.waitstatus_to_exitcode(await world.wait_exit(target))
+        scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.cancel_scope.deadline = trio.current_time() + _BOOT_S
+        nursery.start_soon(see_end, nursery.cancel_scope)
+        while not await world.is_answering(target.name):
+            await trio.sleep(POLL_S)
+        nursery.cancel_scope.cancel()
+    return status

@@ -71,6 +71,9 @@ class World(Protocol):
     async def start_node(self, node: str) -> None:
         """Start a node that is down. Returns before it is ready."""
 
+    async def is_answering(self, node: str) -> bool:
+        """Whether a node answers at all, healthy or not."""
+
     async def wait_node_healthy(self, node: str, timeout_s: float) -> bool:
         """Wait until a node knows a leader and has caught up; False if it takes longer."""
 

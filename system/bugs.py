@@ -111,6 +111,23 @@ _ALL: Final = (
         "queue",
     ),
     Bug(
+        "wedged-by-a-refusal",
+        "a leader without a quorum for a second waits for a change of leadership that never comes",
+        "stalled",
+        "pause-leader",
+        # A pause that is shorter than an election timeout leaves the leader what it was.
+        (("election_ms_min", "4000"), ("election_ms_max", "8000")),
+        "queue",
+    ),
+    Bug(
+        "orphaned-claims",
+        "a waiting pop whose client has hung up still claims what comes, and nobody takes it back",
+        "claim-left-behind",
+        "none",
+        (),
+        "queue",
+    ),
+    Bug(
         "proposals-overtake",
         "entries that were planned one after the other are proposed in any order",
         "invariant",

@@ -130,6 +130,10 @@ class Cluster:
         self._ledger.process_started(target)
         return Child(target, process)
 
+    async def is_answering(self, node: str) -> bool:
+        """Whether a node says anything about itself."""
+        return (await self.watch.ask(node)).health is not None
+
     async def wait_node_healthy(self, node: str, timeout_s: float) -> bool:
         """Wait until the node serves and knows a leader; False if it dies or takes longer."""
 

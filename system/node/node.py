@@ -146,6 +146,7 @@ class Node:
             clock,
             counters,
             settings.bugs,
+            lambda: clock.now_us() - core.quorum_contact_us,
         )
         self._barrier = ReadBarrier(step, lambda: self.applier.applied_index)
         self.admission = Admission(settings.limits, counters)
@@ -189,6 +190,7 @@ class Node:
             self._counters,
             self.admission,
             self.standing,
+            self._settings.bugs,
         )
 
     def _make_service(self) -> Service:

@@ -23,6 +23,8 @@ from .clock import NodeClock
 from .counters import Counters
 from .misanswer import misanswer
 
+_REFUSES_AFTER_US: Final = 1_000_000
+
 ENTRIES_IN_FLIGHT_MAX: Final = 4
 COMMANDS_PER_ENTRY_MAX: Final = 4096
 ENTRY_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -89,8 +91,11 @@ class Proposals:
         clock: NodeClock,
         counters: Counters,
         bugs: Bugs,
+        quorum_silence_us: Callable[[], int] = lambda: 0,
     ) -> None:
         self.is_held = False
+        self._quorum_silence_us = quorum_silence_us
+        self._is_wedged = False
         self._step = step
         self._is_disk_busy = is_disk_busy
         self._last_index = last_index
@@ -118,6 +123,7 @@ class Proposals:
     def lead(self, planner: Planner) -> None:
         """Begin to propose, with a planner that knows the last stamp."""
         self._planner = planner
+        self._is_wedged = False
 
     def step_down(self) -> None:
         """Leadership is lost: nothing that waits here can be known any longer."""
@@ -212,9 +218,13 @@ class Proposals:
                 waiter.settle(forged)
 
     def _may_propose(self) -> bool:
+        if "wedged-by-a-refusal" in self._bugs and self._quorum_silence_us() > _REFUSES_AFTER_US:
+            # As if a refused write meant that the leadership was lost: the next one ends the wait.
+            self._is_wedged = True
         return (
             bool(self._gathered)
             and not self.is_held
+            and not self._is_wedged
             and self.in_flight < ENTRIES_IN_FLIGHT_MAX
             and not (self.in_flight and self._is_disk_busy())
         )

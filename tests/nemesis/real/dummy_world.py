@@ -82,6 +82,10 @@ class DummyWorld:
         code = _REFUSING if self.refuses(node) else self._node_code
         self._nodes[node] = self._spawn(node, code, b"r")
 
+    async def is_answering(self, node: str) -> bool:
+        await trio.sleep(0.1)
+        return is_alive(self._nodes[node])
+
     async def wait_node_healthy(self, node: str, timeout_s: float) -> bool:
         with trio.move_on_after(timeout_s):
             while is_stopped(self._nodes[node]) or not is_alive(self._nodes[node]):
