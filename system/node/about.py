@@ -173,4 +173,5 @@ class About:
             "connections": parts.server.connections,
         }
         state["brokerTimeUs"] = parts.desk.stamp_us()
+        state["timeOfDayUs"] = self._clock.time_of_day_us()
         return state

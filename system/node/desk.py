@@ -11,6 +11,7 @@ import trio
 from ..broker.commands import Command, Pop, TakeBack
 from ..broker.machine import Machine
 from ..broker.replies import PopReply, Reply
+from ..bugs import NO_BUGS, Bugs
 from ..http.routes import (
     Answer,
     PopRequest,
@@ -72,7 +73,9 @@ class LeaderDesk:
         counters: Counters,
         admission: Admission,
         standing: Standing,
+        bugs: Bugs = NO_BUGS,
     ) -> None:
+        self._forgets_askers = "orphaned-claims" in bugs
         self.lot = ParkingLot()
         self._machine = machine
         self._leadership = leadership
@@ -140,7 +143,7 @@ class LeaderDesk:
                 self._counters.parked += not is_woken
                 is_woken = False
                 try:
-                    await asker.hold(parked.moved, deadline)
+                    await self._hold(asker, parked.moved, deadline)
                 finally:
                     self.lot.leave(parked)
                 if parked.verdict is Verdict.SENT_AWAY:
@@ -156,13 +159,22 @@ class LeaderDesk:
                 self.lot.wake_lane(lane_of(request.command), 1, self._can_pop)
         return outcome
 
+    async def _hold(self, asker: Asker, moved: trio.Event, deadline: float) -> None:
+        if self._forgets_askers:
+            with trio.move_on_at(deadline):
+                await moved.wait()
+        else:
+            await asker.hold(moved, deadline)
+
     async def _try_pop(
         self, request: PopRequest, asker: Asker, deadline: float, margin_s: float
     ) -> Outcome | None:
         """One try; None when there is nothing now and the pop may wait."""
         if self._is_closing or not self._leadership.is_serving:
             return NotServed(handed_over=False)
-        if asker.impatient or trio.current_time() > deadline - margin_s:
+        if (
+            asker.impatient and not self._forgets_askers
+        ) or trio.current_time() > deadline - margin_s:
             return self._empty()
         for _ in range(POP_TRIES_MAX):
             if not self._can_pop(request.command):
@@ -186,6 +198,8 @@ class LeaderDesk:
         """Undo a claim that nobody received; False when this node does not lead."""
         if not self._leadership.is_serving:
             return False
+        if self._forgets_askers:
+            return True
         self._counters.take_backs += 1
         self._proposals.submit(TakeBack(lease), _SMALL_COMMAND_BYTES)
         return True

@@ -45,6 +45,7 @@ from .leadership import Leadership
 from .limits import DEFAULT_LIMITS, NodeLimits
 from .links import Dial, ForwardLink, RaftLink, dial_tcp
 from .logbook import Logbook
+from .ownclock import DEFECTS, OwnClockPlanner
 from .proposals import Proposals
 from .service import Service
 from .standing import REPORT_EVERY_S, Standing
@@ -146,6 +147,7 @@ class Node:
             clock,
             counters,
             settings.bugs,
+            lambda: clock.now_us() - core.quorum_contact_us,
         )
         self._barrier = ReadBarrier(step, lambda: self.applier.applied_index)
         self.admission = Admission(settings.limits, counters)
@@ -173,6 +175,12 @@ class Node:
         names = frozenset(settings.peers)
         self.gate = PeerGate(node, names, token, self.receive, self.service, logbook, counters)
 
+    @property
+    def reaches_quorum(self) -> bool:
+        """Whether this node and the peers to which it has a connection are a majority."""
+        reached = 1 + sum(link.connected for link in self._raft_links.values())
+        return 2 * reached > 1 + len(self._raft_links)
+
     def _make_desk(self) -> LeaderDesk:
         return LeaderDesk(
             self.machine,
@@ -183,6 +191,7 @@ class Node:
             self._counters,
             self.admission,
             self.standing,
+            self._settings.bugs,
         )
 
     def _make_service(self) -> Service:
@@ -317,11 +326,17 @@ class Node:
         ):
             self.machine.become_leader()
             self._clock.lead()
-            self.proposals.lead(Planner(os.urandom, self.machine.now_us))
+            self.proposals.lead(self._planner())
             leadership.is_serving = True
             self._fetches.open()
             self.logbook.info("serving", term=entry.term, log_index=entry.index)
             leadership.announce()
+
+    def _planner(self) -> Planner:
+        last_us, bugs = self.machine.now_us, self._settings.bugs
+        if bugs.isdisjoint(DEFECTS):
+            return Planner(os.urandom, last_us)
+        return OwnClockPlanner(os.urandom, last_us, self._clock.time_of_day_us, bugs)
 
     def _caught_up(self) -> None:
         self._barrier.applied()
