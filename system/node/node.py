@@ -47,7 +47,7 @@ from .links import Dial, ForwardLink, RaftLink, dial_tcp
 from .logbook import Logbook
 from .proposals import Proposals
 from .service import Service
-from .standing import REPORT_EVERY_S, Standing
+from .standing import REPORT_EVERY_S, Place, Standing
 
 _FIRING_PAUSE_S = 0.02
 
@@ -155,6 +155,7 @@ class Node:
             self.leadership,
             self._forward_links,
             logbook,
+            self._place,
         )
         self.desk = self._make_desk()
         self._fetches = Fetches(self.machine, self.desk.stamp_us)
@@ -171,6 +172,10 @@ class Node:
         )
         names = frozenset(settings.peers)
         self.gate = PeerGate(node, names, token, self.receive, self.service, logbook, counters)
+
+    def _place(self) -> Place:
+        role, term = self.leadership.role.value, self.leadership.term
+        return Place(role, term, self._core.commit_index, self.applier.applied_index)
 
     def _make_desk(self) -> LeaderDesk:
         return LeaderDesk(
