@@ -113,8 +113,9 @@ class About:
 
     def page(self) -> Answer:
         """The same for people, and this node's copy of the queues."""
-        document = page(self._metrics(), self._parts.desk.overview())
-        return Answer(200, document.encode(), "text/html; charset=utf-8", PAGE_HEADERS)
+        parts = self._parts
+        text = page(self._metrics(), parts.standing.places(), parts.desk.overview())
+        return Answer(200, text.encode(), "text/html; charset=utf-8", PAGE_HEADERS)
 
     def openapi(self) -> Answer:
         """The description of all routes."""

@@ -48,7 +48,7 @@ from .logbook import Logbook
 from .ownclock import DEFECTS, OwnClockPlanner
 from .proposals import Proposals
 from .service import Service
-from .standing import REPORT_EVERY_S, Standing
+from .standing import REPORT_EVERY_S, Place, Standing
 from .upkeep import run_upkeep
 
 _FIRING_PAUSE_S = 0.02
@@ -158,6 +158,7 @@ class Node:
             self.leadership,
             self._forward_links,
             logbook,
+            self._place,
         )
         self.desk = self._make_desk()
         self._fetches = Fetches(self.machine, self.desk.stamp_us)
@@ -180,6 +181,10 @@ class Node:
         """Whether this node and the peers to which it has a connection are a majority."""
         reached = 1 + sum(link.connected for link in self._raft_links.values())
         return 2 * reached > 1 + len(self._raft_links)
+
+    def _place(self) -> Place:
+        role, term = self.leadership.role.value, self.leadership.term
+        return Place(role, term, self._core.commit_index, self.applier.applied_index)
 
     def _make_desk(self) -> LeaderDesk:
         return LeaderDesk(
