@@ -213,6 +213,7 @@ class RaftCore(CoreView):
             return
         self._replication.dismiss()
         if not state.is_voter:
+            self._replication.beat()
             successor = self._transfer.most_caught_up()
             if successor is not None:
                 state.send(successor, TimeoutNow(state.term))
@@ -309,7 +310,7 @@ class RaftCore(CoreView):
         elif isinstance(message, RequestVote):
             if are_in_range(message.term, message.last_log_index, message.last_log_term):
                 self._election.on_request(sender, message)
-        elif sender not in state.others and sender not in self._replication.followers:
+        elif self._is_stranger(sender):
             return
         elif isinstance(message, AppendReply):
             self._on_append_reply(sender, message)
@@ -318,6 +319,15 @@ class RaftCore(CoreView):
                 self._lead()
         else:
             self._on_timeout_now(sender, message)
+
+    def _is_stranger(self, sender: str) -> bool:
+        """Whether a sender's answers mean nothing here."""
+        state = self._state
+        return (
+            sender not in state.others
+            and sender not in self._replication.followers
+            and sender != state.leader
+        )
 
     def _is_known(self, sender: str, incarnation: str) -> bool:
         """Whether the membership does not know the sender by another data directory."""

@@ -27,7 +27,14 @@ from ...system.raft.core import (
     Tick,
 )
 from ...system.raft.events import Change
-from ...system.raft.messages import Entry, EntryKind, HardState, Message, VoteReply
+from ...system.raft.messages import (
+    AppendReply,
+    Entry,
+    EntryKind,
+    HardState,
+    Message,
+    VoteReply,
+)
 
 _Kind = TypeVar("_Kind")
 
@@ -197,6 +204,16 @@ class ScriptedServer:
         return peers[: (len(peers) + self.core.is_voter) // 2 + 1 - self.core.is_voter]
 
 
+def scripted_leader(voters: tuple[str, ...] = THREE) -> ScriptedServer:
+    """Return n1, which leads term 1, has committed its first entry and sent everything."""
+    leader = ScriptedServer(voters=voters)
+    leader.win()
+    for peer in voters[1:]:
+        leader.receive(peer, AppendReply(1, True, 1, 0))
+    leader.sent.clear()
+    return leader
+
+
 class ScriptedCluster:
     """Servers and the messages between them, in order of sending.
 
@@ -252,3 +269,12 @@ class ScriptedCluster:
     def leaders(self) -> list[str]:
         """Return the names of all that take themselves for leaders."""
         return [name for name, server in self.servers.items() if server.core.role is Role.LEADER]
+
+
+def elected_cluster(*names: str, voters: tuple[str, ...] = THREE) -> ScriptedCluster:
+    """Return a cluster of `voters` that n1 leads; the other names are empty servers that wait."""
+    servers = [ScriptedServer(name, voters if name in voters else ()) for name in names]
+    cluster = ScriptedCluster(*servers)
+    cluster.elect("n1")
+    cluster.pass_time(200_000)
+    return cluster
