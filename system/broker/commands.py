@@ -25,6 +25,7 @@ from .administrative import (
     Resubscribe,
     SeekGroup,
 )
+from .aging_records import Retain
 from .kv_operations import Kv, KvOperation, Locks
 
 QUEUE_MODE: Final = "__QUEUE_MODE__"
@@ -325,6 +326,7 @@ Command = (
     | AddTrace
     | RegisterQuery
     | Cycle
+    | Retain
 )
 
 

@@ -27,6 +27,7 @@ pure function from a position to the next one. House rules:
 | failed, budget left, prefix c | c | released | up to c cleared | + 1 |
 | retry, prefix c | c | released | up to c cleared | = |
 | filed or dropped to c | c | released | cleared for the whole batch | 0 |
+| retention by time to c | c | none (a live one holds retention back) | up to c cleared | 0 |
 """
 
 from __future__ import annotations
@@ -194,6 +195,14 @@ def filed(
         released=_remembered(position, now_us, answers),
         marks=_beyond(position.marks, through if last is None else max(through, last)),
     )
+
+
+def passed_over(position: Position, through: int, now_us: int) -> Position:
+    """The position after messages up to an offset have left the log by their age."""
+    lease = position.lease
+    assert lease is None or not lease.is_live(now_us), f"lease {lease} is live at {now_us}"
+    assert through > position.committed, f"{through} <= {position.committed}"
+    return Position(through, released=position.released, marks=_beyond(position.marks, through))
 
 
 def _batch_last(position: Position) -> int | None:

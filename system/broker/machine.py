@@ -15,6 +15,9 @@ from .administrative import (
     Resubscribe,
     SeekGroup,
 )
+from .aging import retain
+from .aging_records import Retain
+from .aging_walk import AgingWalk
 from .commands import (
     Ack,
     Command,
@@ -61,6 +64,7 @@ Administrative = (
     | SeekGroup
     | Resubscribe
     | AddTrace
+    | Retain
 )
 
 
@@ -87,6 +91,7 @@ class Machine:
         self._bugs = bugs
         self._state = State(bugs, messages)
         self._taken: list[Run] | None = None
+        self._aging = AgingWalk(self._state)
 
     @classmethod
     def restore(
@@ -110,6 +115,7 @@ class Machine:
         """
         machine = cls(bugs, messages)
         machine._state = restore_state(rows, bugs, messages)
+        machine._aging = AgingWalk(machine._state)
         machine.applied_index = applied_index
         return machine
 
@@ -218,6 +224,18 @@ class Machine:
         timer_us = self._state.timers.next_due_us()
         return FireTimers() if timer_us is not None and timer_us <= now_us else None
 
+    def due_retention(self, now_us: int) -> Command | None:
+        """The next step of the search for what is too old: Retain when it has found something.
+
+        Do not propose a second one while one is in flight. Cost: bounded, see `aging_walk`.
+        """
+        return self._aging.step(now_us)
+
+    @property
+    def next_retention_us(self) -> int:
+        """When `due_retention` looks further; before that it does nothing."""
+        return self._aging.next_us
+
     def digest(self) -> str:
         """Hash of the replicated state: equal on replicas that applied the same log."""
         return digest(self._state)
@@ -273,6 +291,8 @@ def _administer(state: State, mint: Mint, command: Administrative) -> Reply:
             return resubscribe(state, command)
         case AddTrace():
             return add_trace(state, mint, command)
+        case Retain():
+            return retain(state, command)
 
 
 def _apply_timers(state: State, mint: Mint, command: Timers) -> TimersReply:

@@ -1,7 +1,8 @@
 """Options of a queue: names on the wire, defaults, and what they do.
 
 Enforced here: `leaseTime`, `retryLimit`, `deadLetterQueue`, `dlqAfterMaxRetries`,
-`delayedProcessing`, `windowBuffer`, `dedupWindowSeconds`. All others are stored and echoed only.
+`delayedProcessing`, `windowBuffer`, `dedupWindowSeconds`, and the four of retention by time (see
+`aging`). All others are stored and echoed only.
 """
 
 from __future__ import annotations
@@ -42,15 +43,19 @@ RESOLUTION_US: Final = 900 * 1_000_000
 class QueueOptions:
     """The effective options of one queue; immutable after construction.
 
-    The attributes are what the hot paths read, in the units that they calculate with.
+    The attributes are what the hot paths read, in the units that they calculate with; an age of 0
+    means that there is no such rule.
     """
 
     __slots__ = (
+        "completed_us",
         "dead_letters",
         "dedup_us",
         "delay_us",
+        "evict_us",
         "lease_s",
         "memory_us",
+        "retain_us",
         "retry_limit",
         "values",
         "window_us",
@@ -64,7 +69,23 @@ class QueueOptions:
         self.delay_us = values["delayedProcessing"] * 1_000_000
         self.window_us = values["windowBuffer"] * 1_000_000
         self.dedup_us = values["dedupWindowSeconds"] * 1_000_000
-        self.memory_us = max(self.dedup_us, RESOLUTION_US)
+        completed_us = values["completedRetentionSeconds"] * 1_000_000
+        self.memory_us = max(self.dedup_us, completed_us, RESOLUTION_US)
+        is_retaining = values["retentionEnabled"]
+        self.retain_us = values["retentionSeconds"] * 1_000_000 if is_retaining else 0
+        self.completed_us = completed_us if is_retaining else 0
+        self.evict_us = values["maxWaitTimeSeconds"] * 1_000_000
+
+    @property
+    def ages(self) -> bool:
+        """Whether messages leave the log because of their age."""
+        return bool(self.retain_us or self.completed_us or self.evict_us)
+
+    @property
+    def age_min_us(self) -> int | None:
+        """No message is let go before it is so old; None when age never matters."""
+        ages = [age for age in (self.retain_us, self.completed_us, self.evict_us) if age]
+        return min(ages, default=None)
 
 
 def implicit_options() -> QueueOptions:

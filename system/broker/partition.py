@@ -214,6 +214,14 @@ class Partition:
             place += 1
         return departed
 
+    @property
+    def oldest_departed_us(self) -> int | None:
+        """Stamp of the oldest run that has departed and is still remembered."""
+        if self._skipped == len(self._runs):
+            return None
+        oldest = self._runs[self._skipped]
+        return oldest.created_us if oldest.first + oldest.count <= self.log_start else None
+
     def forget(self, before_us: int) -> list[Run]:
         """Drop the transaction ids of departed runs that are older than an instant.
 
@@ -237,6 +245,11 @@ class Partition:
         if not runs:
             self._index = self._repeated = None
         return forgotten
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether nothing is remembered."""
+        return self._skipped == len(self._runs)
 
     def remembered(self) -> Iterator[Run]:
         """All runs, the departed ones first."""

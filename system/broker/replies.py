@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from .aging_records import RetainReply
 from .inspection_replies import (
     ChangedReply,
     DeadLetterReplayed,
@@ -315,4 +316,5 @@ Reply = (
     | QueryRegistered
     | StreamStateReply
     | CycleReply
+    | RetainReply
 )

@@ -5,7 +5,7 @@ stay readable (fetch, a new group from the beginning) until
 all completed messages of the machine together exceed a budget; then the partition whose messages
 were completed first lets go of them, and its log start moves up. Transaction ids outlive messages
 for the queue's dedup window, 15 minutes at least. Messages that some cursor has not passed, and
-partitions that no group has ever touched, are never let go. Time-based retention is not enforced.
+partitions that no group has ever touched, are never let go. For retention by time see `aging`.
 """
 
 from __future__ import annotations

@@ -312,20 +312,38 @@ class State:
                 cursor.position = without_memory(cursor.position)
                 self.changes.cursors.change(cursor.number, cursor)
 
-    def drop_queue(self, queue: Queue) -> None:
-        """Remove a queue with messages, cursors, registrations and dead letters."""
-        for group in list(queue.groups.values()):
-            for cursor in list(group.cursors.values()):
+    def trim(self, partition: Partition, to: int) -> None:
+        """Move a log start up to an offset."""
+        for run in partition.trim(to):
+            self.changes.departed(partition, run)
+        self.changes.partitions.change(partition.number, partition)
+
+    def forget(self, partition: Partition, before_us: int) -> None:
+        """Forget the transaction ids of messages that are gone and older than an instant."""
+        for run in partition.forget(before_us):
+            self.changes.forgotten(partition, run)
+
+    def drop_partitions(self, partitions: list[Partition]) -> None:
+        """Remove partitions with messages and cursors. Cost: those, and all completions."""
+        if not partitions:
+            return
+        self.retention.release(set(partitions))
+        for partition in partitions:
+            for cursor in list(partition.cursors):
                 self.drop_cursor(cursor)
-            self.drop_group(group)
-        self.retention.release(set(queue.partitions.values()))
-        for partition in queue.partitions.values():
             for run in partition.remembered():
                 if run.first + run.count > partition.log_start:
                     self.changes.departed(partition, run)
                 self.changes.forgotten(partition, run)
             self.changes.partitions.drop(partition.number)
             del self.partitions[partition.number]
+            del self.queues[partition.queue].partitions[partition.name]
+
+    def drop_queue(self, queue: Queue) -> None:
+        """Remove a queue with messages, cursors, registrations and dead letters."""
+        self.drop_partitions(list(queue.partitions.values()))
+        for group in list(queue.groups.values()):
+            self.drop_group(group)
         for dead_letter_id in list(queue.dead):
             self.drop_dead_letter(queue, dead_letter_id)
         self.changes.queues.drop(queue.number)

@@ -38,6 +38,7 @@ POP_GRACE_S: Final = 1.0
 """How long past its own end a pop whose claim is in the log already waits for the outcome."""
 
 _SMALL_COMMAND_BYTES: Final = 256
+_RETAIN_COMMAND_BYTES: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class LeaderDesk:
         self._admission = admission
         self._standing = standing
         self._firing: Waiter | None = None
+        self._retaining: Waiter | None = None
         self._is_closing = False
 
     @property
@@ -220,6 +222,14 @@ class LeaderDesk:
         if command is not None:
             self._counters.timers_fired += 1
             self._firing = self._proposals.submit(command, _SMALL_COMMAND_BYTES)
+
+    def attend_retention(self) -> None:
+        """Propose to let go of what is too old, unless that is on its way already."""
+        if self._retaining is not None and not self._retaining.settled.is_set():
+            return
+        command = self._machine.due_retention(self.stamp_us())
+        if command is not None:
+            self._retaining = self._proposals.submit(command, _RETAIN_COMMAND_BYTES)
 
     def _can_pop(self, command: Pop) -> bool:
         return self._machine.can_pop(command, self.stamp_us())

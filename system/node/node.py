@@ -48,6 +48,7 @@ from .logbook import Logbook
 from .proposals import Proposals
 from .service import Service
 from .standing import REPORT_EVERY_S, Standing
+from .upkeep import run_upkeep
 
 _FIRING_PAUSE_S = 0.02
 
@@ -209,6 +210,7 @@ class Node:
             nursery.start_soon(self.applier.run)
             nursery.start_soon(self._run_due)
             nursery.start_soon(self._run_standing)
+            nursery.start_soon(run_upkeep, self.desk, self.machine, self.leadership)
             for link in [*self._raft_links.values(), *self._forward_links.values()]:
                 nursery.start_soon(link.run)
 

@@ -17,6 +17,7 @@ from atleastonce.system.broker.administrative import (
     Resubscribe,
     SeekGroup,
 )
+from atleastonce.system.broker.aging_records import Retain
 from atleastonce.system.broker.commands import (
     QUEUE_MODE,
     Ack,
@@ -98,6 +99,7 @@ class LogWriter:
         self.machine.next_due_us(self._clock_us)
         self.machine.due_queues(self._clock_us)
         self.machine.due_timers(self._clock_us)
+        self.machine.due_retention(self._clock_us)
         self.machine.take_touched()
         for query in (
             KvRead((KvGetPrefix("ns", "k"),)),
@@ -206,6 +208,7 @@ class LogWriter:
                 Resubscribe(request, group, instant_us),
                 ReplayDeadLetter(request, "", "1", self._name()),
                 PurgeDeadLetters(request, queue, group),
+                Retain(tuple(str(number) for number in range(1, 15)), QUEUES, 20),
                 RegisterQuery(request, "query", "h", self._random.random() < 0.2),
                 self._cycle(),
                 AddTrace(request, "1", self._name(), group, ("n",), "info", b"{}"),
@@ -252,6 +255,9 @@ class LogWriter:
                 "windowBuffer": window,
                 "dedupWindowSeconds": window,
                 "retryLimit": 1,
+                "retentionEnabled": True,
+                "completedRetentionSeconds": self._random.choice((0, 5)),
+                "maxWaitTimeSeconds": self._random.choice((0, 60)),
             }
             yield Configure(self._request(), self._queue(), options)
         if dice < 99:
