@@ -53,7 +53,7 @@ def by_address(acks: Iterable[tuple[AckItem, str]]) -> list[tuple[Address, list[
 
 def contacted_cursor(state: State, partition_id: str, group: str) -> Cursor | None:
     """The cursor of a group in a partition that it has claimed from."""
-    partition = state.partitions.get(partition_id)
+    partition = state.partition_by_id(partition_id)
     if partition is None:
         return None
     known = state.queues[partition.queue].groups.get(group)
@@ -85,7 +85,9 @@ def carry_out(
     ):
         claim = state.claims.by_lease(lease_id)
         assert claim is not None, f"lease {lease_id} in a position without its claim"
-        claim.is_received = True
+        if not claim.is_received:
+            claim.is_received = True
+            state.claims.note(claim)
     for offset, error, retries in settlement.dead:
         state.file_dead_letter(cursor, offset, error, retries, mint)
     if settlement.position is not cursor.position:

@@ -19,13 +19,13 @@ def configure(state: State, mint: Mint, command: Configure) -> ConfigureReply:
     current = queue.options if queue is not None else None
     options = configured_options(current, command.options, command.replace)
     if queue is None:
-        queue = Queue(command.queue, mint.new_id(), state.now_us, options)
-        state.queues[command.queue] = queue
+        queue = state.add_queue(command.queue, mint, options)
     queue.options = options
     if command.namespace is not None:
         queue.namespace = command.namespace
     if command.task is not None:
         queue.task = command.task
+    state.changes.queues.change(queue.number, queue)
     _refresh(state, queue)
     reply = ConfigureReply(
         queue.name, queue.queue_id, queue.namespace, queue.task, dict(options.values)

@@ -68,7 +68,7 @@ def next_due_us(partition: Partition, options: QueueOptions, now_us: int) -> int
     dues: list[int] = []
     if age_us is not None:
         is_empty = partition.log_start == partition.end
-        oldest_us = now_us if is_empty else partition.at(partition.log_start).created_us
+        oldest_us = now_us if is_empty else partition.created_us(partition.log_start)
         dues.append(oldest_us + age_us + 1)
     departed_us = partition.oldest_departed_us
     if departed_us is not None:
@@ -81,7 +81,7 @@ def is_idle(partition: Partition, now_us: int) -> bool:
     return (
         partition.log_start == partition.end
         and partition.last_write_us + IDLE_PARTITION_US <= now_us
-        and not partition.remembered()
+        and partition.is_forgotten
         and _held_from(partition, now_us) >= partition.end
     )
 
@@ -103,8 +103,9 @@ def retain(state: State, command: Retain) -> RetainReply:
     """Let go of what is due. Cost: the partitions named, their cursors, and what goes."""
     left = command.limit
     rows: dict[str, AgedOut] = {}
+    idle: list[Partition] = []
     for partition_id in command.partitions:
-        partition = state.partitions.get(partition_id)
+        partition = state.partition_by_id(partition_id)
         if partition is None:
             continue
         queue = state.queues[partition.queue]
@@ -119,9 +120,10 @@ def retain(state: State, command: Retain) -> RetainReply:
         )
         _let_go(state, queue, partition, due.start)
         if is_idle(partition, state.now_us):
-            _drop(state, queue, partition)
+            idle.append(partition)
             row = msgspec.structs.replace(row, partitions=row.partitions + 1)
         rows[queue.name] = row
+    state.drop_partitions(idle)
     for name in command.queues:
         known = state.queues.get(name)
         if known is None:
@@ -129,7 +131,7 @@ def retain(state: State, command: Retain) -> RetainReply:
         old = old_dead_letters(known, state.now_us, left)
         left -= len(old)
         for letter_id in old:
-            del known.dead[letter_id]
+            state.drop_dead_letter(known, letter_id)
         row = rows.get(name, AgedOut(name))
         rows[name] = msgspec.structs.replace(row, dead=row.dead + len(old))
     return RetainReply(tuple([row for row in rows.values() if row != AgedOut(row.queue)]))
@@ -140,16 +142,9 @@ def _let_go(state: State, queue: Queue, partition: Partition, start: int) -> Non
         for cursor in partition.cursors:
             if cursor.position.committed < start - 1:
                 state.move(cursor, passed_over(cursor.position, start - 1, state.now_us))
-        partition.trim(start)
+        state.trim(partition, start)
         state.touched.add(queue.name)
-    partition.forget(state.now_us - queue.options.memory_us)
-
-
-def _drop(state: State, queue: Queue, partition: Partition) -> None:
-    for cursor in list(partition.cursors):
-        state.drop_cursor(cursor)
-    del state.partitions[partition.partition_id]
-    del queue.partitions[partition.name]
+    state.forget(partition, state.now_us - queue.options.memory_us)
 
 
 def _held_from(partition: Partition, now_us: int) -> int:

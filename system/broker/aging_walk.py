@@ -78,7 +78,7 @@ class AgingWalk:
         partitions = [
             partition_id
             for partition_id in self._found
-            if (partition := state.partitions.get(partition_id)) is not None
+            if (partition := state.partition_by_id(partition_id)) is not None
             and self._is_due(state.queues[partition.queue], partition, now_us)
         ]
         dead = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .changes import Changes
 from .lease import Position
 from .readiness import Cursor
 
@@ -10,6 +11,7 @@ class Claim:
     """One leased pop.
 
     Attributes:
+        number: Minted by the machine, never reused; orders claims.
         lease_id: Its lease.
         request_id: The pop's, empty when it had none.
         held: Cursor number to (cursor, position before the claim), in order of the claim.
@@ -17,9 +19,10 @@ class Claim:
         is_received: Whether somebody used the lease, so that an answer certainly arrived.
     """
 
-    __slots__ = ("answers", "held", "is_received", "lease_id", "request_id")
+    __slots__ = ("answers", "held", "is_received", "lease_id", "number", "request_id")
 
-    def __init__(self, lease_id: str, request_id: str) -> None:
+    def __init__(self, number: int, lease_id: str, request_id: str) -> None:
+        self.number = number
         self.lease_id = lease_id
         self.request_id = request_id
         self.held: dict[int, tuple[Cursor, Position]] = {}
@@ -30,14 +33,16 @@ class Claim:
 class Claims:
     """All claims whose lease is still in some position, live or dead."""
 
-    __slots__ = ("_by_lease", "_by_request")
+    __slots__ = ("_by_lease", "_by_request", "_changes")
 
-    def __init__(self) -> None:
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
         self._by_lease: dict[str, Claim] = {}
         self._by_request: dict[str, Claim] = {}
 
     def add(self, claim: Claim) -> None:
         """Remember a claim under its lease and its request."""
+        self._changes.claims.add(claim.number, claim)
         self._by_lease[claim.lease_id] = claim
         if claim.request_id:
             self._by_request[claim.request_id] = claim
@@ -51,11 +56,18 @@ class Claims:
         claim = self._by_request.get(request_id) if request_id else None
         return claim if claim is not None and live_cursors(claim, now_us) else None
 
+    def note(self, claim: Claim) -> None:
+        """A claim that is known here has changed."""
+        self._changes.claims.change(claim.number, claim)
+
     def drop(self, lease_id: str, cursor: Cursor) -> None:
         """A cursor no longer carries this lease; forget the claim when none does."""
         claim = self._by_lease[lease_id]
         del claim.held[cursor.number]
-        if not claim.held:
+        if claim.held:
+            self._changes.claims.change(claim.number, claim)
+        else:
+            self._changes.claims.drop(claim.number)
             del self._by_lease[lease_id]
             if self._by_request.get(claim.request_id) is claim:
                 del self._by_request[claim.request_id]

@@ -25,7 +25,7 @@ def replay_dead_letter(state: State, mint: Mint, command: ReplayDeadLetter) -> D
         reply = DeadLetterReplayed("")
     else:
         queue, letter = found
-        del queue.dead[letter.dead_letter_id]
+        state.drop_dead_letter(queue, letter.dead_letter_id)
         message = letter.message
         item = PushItem(
             command.queue or letter.queue,
@@ -57,14 +57,15 @@ def purge_dead_letters(state: State, command: PurgeDeadLetters) -> DeadLettersPu
     if isinstance(first, DeadLettersPurged):
         return first
     queue = state.queues.get(command.queue)
-    dead = queue.dead if queue is not None else {}
-    matching = [
-        letter_id
-        for letter_id, letter in dead.items()
-        if command.group is None or letter.group == command.group
-    ]
-    for letter_id in matching:
-        del dead[letter_id]
+    matching: list[str] = []
+    if queue is not None:
+        matching = [
+            letter_id
+            for letter_id, letter in queue.dead.items()
+            if command.group is None or letter.group == command.group
+        ]
+        for letter_id in matching:
+            state.drop_dead_letter(queue, letter_id)
     reply = DeadLettersPurged(command.queue, command.group, len(matching))
     state.outcomes.remember("purge-dead-letters", command.request_id, reply, state.now_us)
     return reply
@@ -76,16 +77,18 @@ def delete_dead_letter(state: State, command: DeleteDeadLetter) -> DeleteDeadLet
     first = state.outcomes.first(kind, request_id)
     if isinstance(first, DeleteDeadLetterReply):
         return first
-    partition = state.partitions.get(command.partition_id)
-    dead = state.queues[partition.queue].dead if partition is not None else {}
-    matching = [
-        letter_id
-        for letter_id, letter in dead.items()
-        if letter.partition_id == command.partition_id
-        and letter.message.transaction_id == command.transaction_id
-    ]
-    for letter_id in matching:
-        del dead[letter_id]
+    partition = state.partition_by_id(command.partition_id)
+    matching: list[str] = []
+    if partition is not None:
+        queue = state.queues[partition.queue]
+        matching = [
+            letter_id
+            for letter_id, letter in queue.dead.items()
+            if letter.partition_id == command.partition_id
+            and letter.message.transaction_id == command.transaction_id
+        ]
+        for letter_id in matching:
+            state.drop_dead_letter(queue, letter_id)
     reply = DeleteDeadLetterReply(command.partition_id, command.transaction_id, len(matching))
     state.outcomes.remember(kind, request_id, reply, state.now_us)
     return reply
@@ -98,7 +101,7 @@ def _find(state: State, command: ReplayDeadLetter) -> tuple[Queue, DeadLetter] |
             if letter is not None:
                 return queue, letter
         return None
-    partition = state.partitions.get(command.partition_id)
+    partition = state.partition_by_id(command.partition_id)
     if partition is None:
         return None
     queue = state.queues[partition.queue]

@@ -9,8 +9,10 @@ import hashlib
 
 import msgspec
 
+from .partition import Partition
 from .queue import Queue
 from .readiness import Group
+from .rows import MessageStore
 from .state import State
 
 
@@ -18,9 +20,9 @@ def digest(state: State) -> str:
     """SHA-256 in hex over a canonical encoding."""
     encoder = msgspec.msgpack.Encoder()
     sha = hashlib.sha256()
-    sha.update(encoder.encode([state.now_us, state.partitions_made, state.cursors_made]))
+    sha.update(encoder.encode([state.now_us, *state.made]))
     for queue in state.queues.values():
-        _add_queue(sha, encoder, queue)
+        _add_queue(sha, encoder, queue, state.messages)
     sha.update(encoder.encode(state.claims.summary()))
     sha.update(encoder.encode(state.timers.rows()))
     sha.update(encoder.encode([state.kv.version, state.kv.rows(), list(state.traces)]))
@@ -30,15 +32,42 @@ def digest(state: State) -> str:
     return sha.hexdigest()
 
 
-def _add_queue(sha: hashlib._Hash, encoder: msgspec.msgpack.Encoder, queue: Queue) -> None:
-    labels = [queue.name, queue.queue_id, queue.created_us, queue.namespace, queue.task]
+def _add_queue(
+    sha: hashlib._Hash,
+    encoder: msgspec.msgpack.Encoder,
+    queue: Queue,
+    store: MessageStore | None,
+) -> None:
+    labels = [
+        queue.number,
+        queue.name,
+        queue.queue_id,
+        queue.created_us,
+        queue.namespace,
+        queue.task,
+    ]
     sha.update(encoder.encode([labels, queue.options.values, list(queue.dead.values())]))
     for partition in queue.partitions.values():
-        bounds = [partition.name, partition.number, partition.log_start, partition.completed]
-        sha.update(encoder.encode([bounds, partition.retained()]))
-        sha.update(encoder.encode(list(partition.remembered().values())))
+        sha.update(encoder.encode(_partition(partition)))
+        for run, first, end in partition.runs(partition.log_start, partition.end):
+            sha.update(encoder.encode(run.messages(partition.number, first, end, store)))
     for group in queue.groups.values():
         sha.update(encoder.encode(_group(group)))
+
+
+def _partition(partition: Partition) -> list[object]:
+    return [
+        partition.number,
+        partition.name,
+        partition.log_start,
+        partition.end,
+        partition.last_write_us,
+        partition.completed,
+        [
+            [run.first, run.created_us, run.names, run.size, run.mark, run.request]
+            for run in partition.remembered()
+        ],
+    ]
 
 
 def _group(group: Group) -> list[object]:
@@ -46,4 +75,11 @@ def _group(group: Group) -> list[object]:
         [cursor.number, number, cursor.position, cursor.is_contacted]
         for number, cursor in group.cursors.items()
     ]
-    return [group.name, group.is_registered, group.since_us, cursors, list(group.ready)]
+    return [
+        group.number,
+        group.name,
+        group.is_registered,
+        group.since_us,
+        cursors,
+        list(group.ready),
+    ]

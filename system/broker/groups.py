@@ -25,7 +25,7 @@ def delete_group(state: State, command: DeleteGroup) -> GroupDeleted:
             state.drop_cursor(cursor)
         if command.forgets:
             metadata = metadata or group.is_registered
-            del queue.groups[group.name]
+            state.drop_group(group)
         elif group.is_registered:
             state.register(group, group.since_us)
         state.touched.add(queue.name)
@@ -45,7 +45,7 @@ def seek_group(state: State, command: SeekGroup) -> GroupSought:
     if queue is not None and partitions:
         group = queue.groups.get(command.group)
         if group is None:
-            group = queue.groups[command.group] = Group(command.group, queue)
+            group = state.add_group(queue, command.group)
         for partition in partitions:
             _seek(state, group, partition, command.since_us)
         moved = len(partitions)
@@ -66,6 +66,7 @@ def resubscribe(state: State, command: Resubscribe) -> GroupResubscribed:
             continue
         registrations += 1
         group.since_us = command.since_us
+        state.changes.groups.change(group.number, group)
         for cursor in group.cursors.values():
             if not cursor.is_contacted:
                 state.seek(cursor, cursor.partition.first_since(command.since_us) - 1)

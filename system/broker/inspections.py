@@ -30,7 +30,7 @@ from .queue import Queue
 from .readiness import Cursor, Group, first_wanted
 from .state import State
 
-Place = tuple[Queue, Partition, Message]
+Place = tuple[Queue, Partition, int]
 
 STATUSES: Final = ("pending", "processing", "completed", "dead_letter")
 
@@ -62,13 +62,14 @@ def list_groups(state: State, query: GroupList, now_us: int) -> GroupsReply:
 
 def get_message(state: State, query: MessageGet, now_us: int) -> MessageReply:
     """A message by its address; a dead letter's copy when the log has let go of it."""
-    partition = state.partitions.get(query.partition_id)
+    partition = state.partition_by_id(query.partition_id)
     if partition is None:
         return MessageReply(None)
     queue = state.queues[partition.queue]
     offset = partition.resolve(query.transaction_id, -1, partition.end - 1)
     if offset is not None and offset >= partition.log_start:
-        return MessageReply(_message_view(queue, partition, partition.at(offset), now_us))
+        message = partition.message(offset, state.messages)
+        return MessageReply(_message_view(queue, partition, message, now_us))
     for letter in reversed(queue.dead.values()):
         if (
             letter.partition_id == query.partition_id
@@ -89,12 +90,12 @@ def list_messages(state: State, query: MessageList, now_us: int) -> MessagesRepl
         for partition in queue.partitions.values()
         if query.queue in (None, queue.name) and query.partition in (None, partition.name)
     ]
-    found = merge(*runs, key=lambda place: (place[2].created_us, place[2].message_id), reverse=True)
+    found = merge(*runs, key=_age, reverse=True)
     if query.status is None:
         places = islice(found, query.offset, query.offset + query.limit)
-        views = tuple([_message_view(*place, now_us) for place in places])
+        views = tuple([_view_at(state, place, now_us) for place in places])
         return MessagesReply(views, query.limit, query.offset)
-    all_views = (_message_view(*place, now_us) for place in found)
+    all_views = (_view_at(state, place, now_us) for place in found)
     matching = (view for view in all_views if view.status == query.status)
     page = islice(matching, query.offset, query.offset + query.limit)
     return MessagesReply(tuple(page), query.limit, query.offset)
@@ -148,7 +149,18 @@ def _newest_first(queue: Queue, partition: Partition, query: MessageList) -> Ite
     first = partition.first_since(query.from_us)
     last = partition.first_since(query.to_us + 1) - 1
     for offset in range(last, first - 1, -1):
-        yield queue, partition, partition.at(offset)
+        yield queue, partition, offset
+
+
+def _age(place: Place) -> tuple[int, str]:
+    _, partition, offset = place
+    run = partition.run_at(offset)
+    return run.created_us, run.id_at(offset)
+
+
+def _view_at(state: State, place: Place, now_us: int) -> MessageView:
+    queue, partition, offset = place
+    return _message_view(queue, partition, partition.message(offset, state.messages), now_us)
 
 
 def _message_view(queue: Queue, partition: Partition, message: Message, now_us: int) -> MessageView:
@@ -208,7 +220,8 @@ def _queue_view(queue: Queue, now_us: int) -> QueueView:
 
 
 def _partition_view(partition: Partition, now_us: int) -> PartitionView:
-    retained = partition.slice(partition.log_start, 1)
+    start = partition.log_start
+    oldest_us = partition.created_us(start) if start < partition.end else None
     pending = [partition.end - first_wanted(cursor) for cursor in partition.cursors]
     leased = [_leased(cursor, now_us) for cursor in partition.cursors]
     return PartitionView(
@@ -218,7 +231,7 @@ def _partition_view(partition: Partition, now_us: int) -> PartitionView:
         partition.end,
         max(pending, default=partition.end - partition.log_start),
         max(leased, default=0),
-        retained[0].created_us if retained else None,
+        oldest_us,
         partition.last_write_us or None,
     )
 
@@ -238,7 +251,7 @@ def _group_view(group: Group, now_us: int) -> GroupView:
         if pending > 0:
             lagging += 1
             lag += pending
-            oldest_us = min(oldest_us, cursor.partition.at(first).created_us)
+            oldest_us = min(oldest_us, cursor.partition.created_us(first))
     return GroupView(
         group.name,
         group.queue.name,

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from .changes import Dirty
 from .kv_operations import (
     Kv,
     KvCheck,
@@ -52,11 +53,13 @@ class KvTable:
 
     Attributes:
         version: The newest version given out.
+        changed: By namespace and key.
     """
 
-    __slots__ = ("_due", "_keys", "_rows", "version")
+    __slots__ = ("_due", "_keys", "_rows", "changed", "version")
 
     def __init__(self) -> None:
+        self.changed: Dirty[tuple[str, str], KvRow] = Dirty()
         self.version = 0
         self._rows: dict[tuple[str, str], KvRow] = {}
         self._keys: dict[str, list[str]] = {}
@@ -90,8 +93,11 @@ class KvTable:
         place = (row.ns, row.key)
         if undo is not None:
             undo.append((place, self._rows.get(place)))
-        if place not in self._rows:
+        if place in self._rows:
+            self.changed.change(place, row)
+        else:
             insort(self._keys.setdefault(row.ns, []), row.key)
+            self.changed.add(place, row)
         self._rows[place] = row
         if row.expires_us is not None:
             heappush(self._due, (row.expires_us, *place))
@@ -99,6 +105,7 @@ class KvTable:
     def remove(self, ns: str, key: str, undo: Undo | None = None) -> None:
         """Remove a row that is there, live or not."""
         row = self._rows.pop((ns, key))
+        self.changed.drop((ns, key))
         if undo is not None:
             undo.append(((ns, key), row))
         keys = self._keys[ns]

@@ -29,14 +29,14 @@ class KvRow(msgspec.Struct, frozen=True):
         return self.expires_us is None or now_us < self.expires_us
 
 
-class KvFound(msgspec.Struct, frozen=True):
+class KvFound(msgspec.Struct, frozen=True, tag=True):
     """The row of a get, or None."""
 
     key: str
     row: KvRow | None
 
 
-class KvListed(msgspec.Struct, frozen=True):
+class KvListed(msgspec.Struct, frozen=True, tag=True):
     """Rows of getMany (`missing`) or of getPrefix (`truncated`)."""
 
     op: str
@@ -46,7 +46,7 @@ class KvListed(msgspec.Struct, frozen=True):
     keys_only: bool = False
 
 
-class KvWritten(msgspec.Struct, frozen=True):
+class KvWritten(msgspec.Struct, frozen=True, tag=True):
     """A write's or a check's verdict, with the row as it is now (for a delete: as it was).
 
     `reason` is empty exactly when `applied`; `version` is 0 and `value` None without a row.

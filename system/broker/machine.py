@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..bugs import NO_BUGS, Bugs
 from .acks import ack
 from .administration import configure, delete_queue
@@ -39,12 +41,16 @@ from .groups import delete_group, resubscribe, seek_group
 from .kv import settle_kv
 from .kv_operations import Kv, Locks
 from .locks import settle_locks
+from .message import Run
 from .mint import Mint
 from .pops import extend, must_enter_log, pop, take_back
 from .pushes import fire_timers, push
 from .queries import Query
 from .reads import read
 from .replies import Reply, TimersReply
+from .row_reading import restore_state
+from .row_writing import take_rows
+from .rows import MessageStore, Row
 from .state import State
 from .streams import cycle, register_query
 from .traces import add_trace
@@ -73,19 +79,79 @@ class Machine:
         applied_index: Log index of the last entry applied, 0 before the first.
     """
 
-    def __init__(self, bugs: Bugs = NO_BUGS) -> None:
+    def __init__(self, bugs: Bugs = NO_BUGS, messages: MessageStore | None = None) -> None:
+        """Start from nothing.
+
+        Args:
+            bugs: Planted defects.
+            messages: Reads the payloads that a checkpoint has made durable, see
+                `changes_durable`; None keeps all of them in memory.
+        """
         self.applied_index = 0
         self._bugs = bugs
-        self._state = State(bugs)
+        self._state = State(bugs, messages)
+        self._taken: list[Run] | None = None
         self._aging = AgingWalk(self._state)
+
+    @classmethod
+    def restore(
+        cls,
+        rows: Iterable[tuple[bytes, bytes]],
+        applied_index: int,
+        bugs: Bugs = NO_BUGS,
+        messages: MessageStore | None = None,
+    ) -> Machine:
+        """Rebuild a machine from the rows of a checkpoint. Cost: the rows.
+
+        Args:
+            rows: All rows, in the order of their keys. Those of payloads may be left out; they are
+                read from `messages` as they are needed.
+            applied_index: Log index up to which they hold.
+            bugs: Planted defects.
+            messages: See the class.
+
+        Raises:
+            DamagedRowError: No state can be rebuilt from these rows.
+        """
+        machine = cls(bugs, messages)
+        machine._state = restore_state(rows, bugs, messages)
+        machine._aging = AgingWalk(machine._state)
+        machine.applied_index = applied_index
+        return machine
+
+    def take_changes(self) -> list[Row]:
+        """Rows that differ from those taken before; all of them, after a start from nothing.
+
+        Each key comes once; the order does not matter. Commit them in one transaction with
+        `applied_index`, then call `changes_durable`, then take the next ones.
+
+        Cost: what has changed since the last call.
+        """
+        assert self._taken is None, "changes were taken and are not durable yet"
+        rows, self._taken = take_rows(self._state)
+        return rows
+
+    def changes_durable(self) -> None:
+        """The rows taken last are committed: their payloads may leave memory."""
+        assert self._taken is not None, "no changes were taken"
+        if self._state.messages is not None:
+            for run in self._taken:
+                run.body = None
+        self._taken = None
 
     @property
     def now_us(self) -> int:
         """The last applied stamp, UTC microseconds."""
         return self._state.now_us
 
-    def apply(self, log_index: int, data: bytes) -> list[Reply]:
+    def apply(self, log_index: int, data: bytes, is_awaited: bool = True) -> list[Reply]:
         """Apply one committed COMMAND entry; one reply for each command, in order.
+
+        Args:
+            log_index: Of the entry.
+            data: Of the entry.
+            is_awaited: Whether somebody here waits for the replies. When nobody does, the runs of
+                pops carry no messages, and no payload is read.
 
         Raises:
             ValueError: The data is not a batch; nothing was applied.
@@ -96,6 +162,7 @@ class Machine:
         assert batch.now_us > state.now_us, f"stamp {batch.now_us} after {state.now_us}"
         self.applied_index = log_index
         state.now_us = batch.now_us
+        state.is_awaited = is_awaited
         state.touched.update(state.readiness.promote(batch.now_us))
         state.outcomes.forget(batch.now_us)
         state.kv.sweep(batch.now_us)

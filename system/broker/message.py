@@ -1,10 +1,18 @@
-"""A stored message."""
+"""Stored messages: as consumers see one, and as the log keeps runs of them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
+
+from .mint import MARK_STEP, marked_id, marked_ids
+from .rows import PAYLOADS, placed
+
+if TYPE_CHECKING:
+    from .rows import MessageStore
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -15,10 +23,9 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         message_id: UUIDv7, increasing per partition.
         transaction_id: The producer's name of it.
         created_us: UTC microseconds, the stamp of the batch that stored it.
-        payload: JSON bytes; empty once the log has let go of it and only its place is remembered.
+        payload: JSON bytes.
         trace_id: Echoed to consumers.
         producer_sub: Who pushed it, as the token said.
-        request_id: The push that stored it, so that a repeat of that push gets its first answer.
     """
 
     offset: int
@@ -28,7 +35,6 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     payload: bytes
     trace_id: str | None = None
     producer_sub: str | None = None
-    request_id: str = ""
 
 
 class Contents(NamedTuple):
@@ -38,4 +44,133 @@ class Contents(NamedTuple):
     payload: bytes
     trace_id: str | None = None
     producer_sub: str | None = None
-    request_id: str = ""
+
+
+class Body(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What only consumers need of a run: the value of its payload row.
+
+    `traces` and `producers` are empty when no message has one.
+    """
+
+    payloads: tuple[bytes, ...]
+    traces: tuple[str | None, ...] = ()
+    producers: tuple[str | None, ...] = ()
+
+
+class Run(msgspec.Struct, eq=False, gc=False):
+    """Messages that one command appended to one partition, one behind the other.
+
+    Not tracked by the garbage collector: it refers to nothing that could refer to it.
+
+    Attributes:
+        first: Offset of the first.
+        created_us: Stamp of all.
+        names: Their transaction ids, unique in the run; the text itself for a run of one.
+        size: Bytes of all payloads.
+        mark: The first message's id, as its mark (the others follow); a fired timer's message,
+            which had its id before, has that text.
+        request: Mark of the request that pushed it, 0 for none.
+        body: The rest; None once it is only in the message store, or nowhere any longer.
+    """
+
+    first: int
+    created_us: int
+    names: tuple[str, ...] | str
+    size: int
+    mark: int | str
+    request: int
+    body: Body | None
+
+    @property
+    def count(self) -> int:
+        """How many messages."""
+        return 1 if isinstance(self.names, str) else len(self.names)
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """The transaction ids."""
+        return (self.names,) if isinstance(self.names, str) else self.names
+
+    def name_at(self, offset: int) -> str:
+        """One message's transaction id."""
+        return self.names if isinstance(self.names, str) else self.names[offset - self.first]
+
+    def place_of(self, name: str) -> int | None:
+        """The offset of a transaction id."""
+        if isinstance(self.names, str):
+            return self.first if self.names == name else None
+        return self.first + self.names.index(name) if name in self.names else None
+
+    def id_at(self, offset: int) -> str:
+        """One message's id."""
+        if isinstance(self.mark, str):
+            return self.mark
+        return marked_id(self.created_us, self.mark + (offset - self.first) * MARK_STEP)
+
+    def weight(self, first: int, end: int) -> int:
+        """Bytes of the payloads of an offset range; each message counts alike.
+
+        The weights of adjoining ranges add up exactly.
+        """
+        count = self.count
+        return self.size * (end - self.first) // count - self.size * (first - self.first) // count
+
+    def messages(
+        self, partition: int, first: int, end: int, store: MessageStore | None
+    ) -> list[Message]:
+        """The messages of an offset range inside the run. Cost: one read of the store at most."""
+        body = self.body or self.stored_body(partition, store)
+        count = end - first
+        place = first - self.first
+        if isinstance(self.mark, str):
+            ids: Sequence[str] = (self.mark,)
+        else:
+            ids = marked_ids(self.created_us, self.mark + place * MARK_STEP, count)
+        names, payloads = self.all_names, body.payloads
+        if not body.traces and not body.producers:
+            return [
+                Message(first + n, ids[n], names[place + n], self.created_us, payloads[place + n])
+                for n in range(count)
+            ]
+        traces = body.traces or (None,) * len(payloads)
+        producers = body.producers or (None,) * len(payloads)
+        return [
+            Message(
+                first + n,
+                ids[n],
+                names[place + n],
+                self.created_us,
+                payloads[place + n],
+                traces[place + n],
+                producers[place + n],
+            )
+            for n in range(count)
+        ]
+
+    def stored_body(self, partition: int, store: MessageStore | None) -> Body:
+        """The body, read from the store."""
+        key = placed(PAYLOADS, partition, self.first)
+        assert store is not None, f"payload {key!r} is neither in memory nor in a store"
+        return _BODY_DECODER.decode(store.read(key))
+
+
+def body_of(contents: Sequence[Contents]) -> Body:
+    """The body of messages."""
+    payloads = tuple([each.payload for each in contents])
+    traces: tuple[str | None, ...] = tuple([each.trace_id for each in contents])
+    producers: tuple[str | None, ...] = tuple([each.producer_sub for each in contents])
+    return Body(
+        payloads,
+        traces if any(trace is not None for trace in traces) else (),
+        producers if any(producer is not None for producer in producers) else (),
+    )
+
+
+def request_mark(request_id: str) -> int:
+    """64 bits of BLAKE2b that stand for a request in the memory of its messages; 0 for none."""
+    if not request_id:
+        return 0
+    return int.from_bytes(hashlib.blake2b(request_id.encode(), digest_size=8).digest(), "big") or 1
+
+
+_BODY_DECODER: Final = msgspec.msgpack.Decoder(Body)

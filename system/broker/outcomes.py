@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
+from .changes import Dirty
 from .replies import Reply
 
 OUTCOME_US: Final = 600 * 1_000_000
@@ -13,14 +14,29 @@ OUTCOME_US: Final = 600 * 1_000_000
 SomeReply = TypeVar("SomeReply", bound=Reply)
 
 
-class Outcomes:
-    """Remembered replies; each leaves 600 stamped seconds after it was given."""
+class Outcome(NamedTuple):
+    """One remembered reply."""
 
-    __slots__ = ("_order", "_replies")
+    now_us: int
+    kind: str
+    request_id: str
+    reply: Reply
+
+
+class Outcomes:
+    """Remembered replies; each leaves 600 stamped seconds after it was given.
+
+    Attributes:
+        changed: By a rising number that only orders them.
+    """
+
+    __slots__ = ("_last", "_order", "_replies", "changed")
 
     def __init__(self) -> None:
+        self._last = 0
         self._replies: dict[tuple[str, str], Reply] = {}
-        self._order: deque[tuple[int, str, str]] = deque()
+        self._order: deque[tuple[int, int, str, str]] = deque()
+        self.changed: Dirty[int, Outcome] = Dirty()
 
     def first(self, kind: str, request_id: str) -> Reply | None:
         """The first answer to this request of this kind of command."""
@@ -29,14 +45,23 @@ class Outcomes:
     def remember(self, kind: str, request_id: str, reply: Reply, now_us: int) -> None:
         """Keep a first answer."""
         if request_id:
-            self._replies[kind, request_id] = reply
-            self._order.append((now_us, kind, request_id))
+            outcome = Outcome(now_us, kind, request_id, reply)
+            self.put(self._last + 1, outcome)
+            self.changed.add(self._last, outcome)
+
+    def put(self, number: int, outcome: Outcome) -> None:
+        """Keep an outcome behind all others."""
+        assert number > self._last, f"outcome {number} behind {self._last}"
+        self._last = number
+        self._replies[outcome.kind, outcome.request_id] = outcome.reply
+        self._order.append((number, outcome.now_us, outcome.kind, outcome.request_id))
 
     def forget(self, now_us: int) -> None:
         """Drop what is too old."""
         order = self._order
-        while order and order[0][0] + OUTCOME_US <= now_us:
-            _, kind, request_id = order.popleft()
+        while order and order[0][1] + OUTCOME_US <= now_us:
+            number, _, kind, request_id = order.popleft()
+            self.changed.drop(number)
             del self._replies[kind, request_id]
 
     def items(self) -> list[tuple[tuple[str, str], Reply]]:

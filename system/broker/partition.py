@@ -3,86 +3,123 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import deque
+from collections.abc import Iterator
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from .message import Message
+from .message import Message, Run
+from .rows import MessageStore
 
 if TYPE_CHECKING:
     from .readiness import Cursor
 
+INDEXED_FROM: Final = 9
+"""A partition that remembers fewer transaction ids searches them one by one."""
+
 _created = attrgetter("created_us")
+_first = attrgetter("first")
 
 
 class Partition:
-    """The log of one partition.
+    """The log of one partition, as runs of messages in the order of their offsets.
+
+    A run that lies below the log start as a whole has *departed*: its payloads are gone, its
+    transaction ids are remembered until it is forgotten.
 
     Attributes:
         number: Minted by the machine, never reused; orders partitions.
-        partition_id: The number as the wire carries it.
         queue: Name of its queue.
         name: Its name in the queue.
         log_start: Offset of the oldest retained message; `end` when there is none.
+        end: The offset that the next message gets: the high watermark.
         last_write_us: Stamp of the newest message, 0 before the first.
         cursors: One for each group that has one here, in the order of their first contact.
         completed: Messages below this offset are behind every cursor (see retention).
     """
 
     __slots__ = (
-        "_base",
-        "_departed",
         "_index",
-        "_messages",
         "_repeated",
+        "_runs",
+        "_skipped",
         "completed",
         "cursors",
+        "end",
         "last_write_us",
         "log_start",
         "name",
         "number",
-        "partition_id",
         "queue",
     )
 
     def __init__(self, number: int, queue: str, name: str) -> None:
         self.number = number
-        self.partition_id = str(number)
         self.queue = queue
         self.name = name
         self.log_start = 0
+        self.end = 0
         self.last_write_us = 0
         self.completed = 0
         self.cursors: list[Cursor] = []
-        self._base = 0  # offset of _messages[0]; below log_start after a trim, until compaction
-        self._messages: list[Message] = []
-        self._index: dict[str, Message] = {}
-        self._repeated: dict[str, list[int]] = {}
-        self._departed: deque[Message] = deque()
+        self._runs: list[Run] = []
+        self._skipped = 0  # so many runs at the front are forgotten, until compaction
+        self._index: dict[str, int] | None = None
+        self._repeated: dict[str, list[int]] | None = None
 
     @property
-    def end(self) -> int:
-        """The offset that the next message gets: the high watermark."""
-        return self._base + len(self._messages)
+    def partition_id(self) -> str:
+        """The number as the wire carries it."""
+        return str(self.number)
 
-    def stored(self, transaction_id: str) -> Message | None:
-        """The newest message with this transaction id that is still remembered."""
-        return self._index.get(transaction_id)
-
-    def append(self, message: Message) -> None:
-        """Add a message at the end."""
-        assert message.offset == self.end, f"offset {message.offset} after end {self.end}"
-        assert message.created_us >= self.last_write_us, (
-            f"created {message.created_us} before {self.last_write_us}"
+    def append(self, run: Run) -> None:
+        """Add messages at the end. Cost: their transaction ids."""
+        assert run.first == self.end, f"offset {run.first} after end {self.end}"
+        assert run.created_us >= self.last_write_us, (
+            f"created {run.created_us} before {self.last_write_us}"
         )
-        earlier = self._index.get(message.transaction_id)
-        if earlier is not None:
-            self._repeated.setdefault(message.transaction_id, []).append(earlier.offset)
-        self._index[message.transaction_id] = message
-        self._messages.append(message)
-        self.last_write_us = message.created_us
+        self._runs.append(run)
+        self.end += run.count
+        self.last_write_us = run.created_us
+        if self._index is not None:
+            self._note(self._index, run)
+        elif self.end - self._runs[self._skipped].first >= INDEXED_FROM:
+            self._index = {}
+            for known in self.remembered():
+                self._note(self._index, known)
+
+    def place(self, log_start: int, end: int, last_write_us: int) -> None:
+        """Set the bounds of an empty partition; runs taken back may move the end on."""
+        self.log_start, self.end, self.last_write_us = log_start, end, last_write_us
+
+    def restore(self, run: Run) -> None:
+        """Take back a run behind those taken back before."""
+        end, last_write_us = self.end, self.last_write_us
+        if self._runs:
+            behind = self._runs[-1]
+            assert run.first == behind.first + behind.count, f"run {run.first} with a gap before"
+        self.end, self.last_write_us = run.first, run.created_us
+        self.append(run)
+        self.end = max(end, self.end)
+        self.last_write_us = max(last_write_us, self.last_write_us)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that is retained is there."""
+        if self.log_start == self.end:
+            return True
+        first, last = self._runs[self._skipped], self._runs[-1]
+        return first.first <= self.log_start and last.first + last.count == self.end
+
+    def find(self, transaction_id: str) -> int | None:
+        """Offset of the newest remembered message with this transaction id."""
+        if self._index is not None:
+            return self._index.get(transaction_id)
+        runs = self._runs
+        for place in range(len(runs) - 1, self._skipped - 1, -1):
+            offset = runs[place].place_of(transaction_id)
+            if offset is not None:
+                return offset
+        return None
 
     def resolve(self, transaction_id: str, committed: int, last: int) -> int | None:
         """Find the offset that an ack means.
@@ -90,87 +127,168 @@ class Partition:
         Returns the lowest offset in (committed, last] with this transaction id, else the highest
         at or below `committed`, else None. Ids repeat only beyond the dedup window.
         """
-        newest = self._index.get(transaction_id)
+        newest = self.find(transaction_id)
         if newest is None:
             return None
-        if transaction_id not in self._repeated:
-            return newest.offset if newest.offset <= last else None
-        offsets = [*self._repeated[transaction_id], newest.offset]
+        older = self._older(transaction_id, newest)
+        if not older:
+            return newest if newest <= last else None
+        offsets = [*older, newest]
         inside = [offset for offset in offsets if committed < offset <= last]
         behind = [offset for offset in offsets if offset <= committed]
         return inside[0] if inside else behind[-1] if behind else None
 
-    def slice(self, first: int, count: int) -> list[Message]:
-        """Up to `count` retained messages from `first` on. Cost: `count`."""
-        assert first >= self.log_start, f"offset {first} below log start {self.log_start}"
-        start = first - self._base
-        return self._messages[start : start + count]
+    def run_at(self, offset: int) -> Run:
+        """The run that a remembered offset is in. Cost: a search among the runs."""
+        runs = self._runs
+        if runs[-1].first <= offset:
+            return runs[-1]
+        return runs[bisect_right(runs, offset, self._skipped, key=_first) - 1]
 
-    def at(self, offset: int) -> Message:
+    def created_us(self, offset: int) -> int:
+        """When a remembered message was created."""
+        return self.run_at(offset).created_us
+
+    def name_at(self, offset: int) -> str:
+        """A remembered message's transaction id."""
+        return self.run_at(offset).name_at(offset)
+
+    def runs(self, first: int, end: int) -> Iterator[tuple[Run, int, int]]:
+        """The runs of an offset range, each with the part of the range inside it."""
+        assert first >= self.log_start, f"offset {first} below log start {self.log_start}"
+        if first >= min(end, self.end):
+            return
+        runs = self._runs
+        place = len(runs) - 1
+        if runs[place].first > first:
+            place = bisect_right(runs, first, self._skipped, key=_first) - 1
+        while place < len(runs) and runs[place].first < end:
+            run = runs[place]
+            yield run, max(first, run.first), min(end, run.first + run.count)
+            place += 1
+
+    def messages(self, first: int, count: int, store: MessageStore | None) -> list[Message]:
+        """Up to `count` retained messages from `first` on. Cost: those, and their runs' reads."""
+        found: list[Message] = []
+        for run, start, end in self.runs(first, first + count):
+            found += run.messages(self.number, start, end, store)
+        return found
+
+    def message(self, offset: int, store: MessageStore | None) -> Message:
         """The retained message at an offset."""
-        assert offset >= self.log_start, f"offset {offset} below log start {self.log_start}"
-        return self._messages[offset - self._base]
+        (found,) = self.messages(offset, 1, store)
+        return found
+
+    def weight(self, first: int, end: int) -> int:
+        """Bytes of the payloads in a retained range. Cost: its runs."""
+        return sum([run.weight(start, stop) for run, start, stop in self.runs(first, end)])
 
     def first_since(self, instant_us: int) -> int:
         """Offset of the first retained message created at or after an instant, else `end`."""
-        oldest = self.log_start - self._base
-        return self._base + bisect_left(self._messages, instant_us, oldest, key=_created)
+        place = bisect_left(self._runs, instant_us, self._skipped, key=_created)
+        return self._from(place)
 
     def visible_end(self, now_us: int, delay_us: int) -> int:
         """First offset that is still hidden by delayed processing."""
         if not delay_us:
             return self.end
-        oldest = self.log_start - self._base
-        return self._base + bisect_right(self._messages, now_us - delay_us, oldest, key=_created)
+        return self._from(bisect_right(self._runs, now_us - delay_us, self._skipped, key=_created))
 
-    def trim(self, to: int) -> int:
-        """Let go of the payloads below an offset; their transaction ids stay known.
+    def trim(self, to: int) -> list[Run]:
+        """Move the log start up to an offset; transaction ids stay known.
 
-        Returns how many payload bytes were freed. Cost: the messages let go, amortized.
+        Returns the runs that have departed by it. Cost: those, and a search.
         """
-        messages, freed = self._messages, 0
-        for place in range(self.log_start - self._base, min(to, self.end) - self._base):
-            message = messages[place]
-            freed += len(message.payload)
-            slim = msgspec.structs.replace(message, payload=b"", trace_id=None)
-            messages[place] = slim
-            if self._index.get(message.transaction_id) is message:
-                self._index[message.transaction_id] = slim
-            self._departed.append(slim)
-            self.log_start += 1
-        gone = self.log_start - self._base
-        if gone * 2 > len(messages):
-            del messages[:gone]
-            self._base = self.log_start
-        return freed
+        start, to = self.log_start, min(to, self.end)
+        if to <= start:
+            return []
+        self.log_start = to
+        departed: list[Run] = []
+        place = bisect_right(self._runs, start, self._skipped, key=_first) - 1
+        while place < len(self._runs):
+            run = self._runs[place]
+            if run.first + run.count > to:
+                break
+            run.body = None
+            departed.append(run)
+            place += 1
+        return departed
 
     @property
     def oldest_departed_us(self) -> int | None:
-        """Stamp of the oldest message that has left the log and whose id is still remembered."""
-        return self._departed[0].created_us if self._departed else None
+        """Stamp of the oldest run that has departed and is still remembered."""
+        if self._skipped == len(self._runs):
+            return None
+        oldest = self._runs[self._skipped]
+        return oldest.created_us if oldest.first + oldest.count <= self.log_start else None
 
-    def forget(self, before_us: int) -> None:
-        """Drop transaction ids of messages that have left the log and are older than an instant."""
-        departed = self._departed
-        while departed and departed[0].created_us < before_us:
-            message = departed.popleft()
-            if self._index.get(message.transaction_id) is message:
-                del self._index[message.transaction_id]
-                self._repeated.pop(message.transaction_id, None)
-            elif message.transaction_id in self._repeated:
-                self._drop_repeat(message)
+    def forget(self, before_us: int) -> list[Run]:
+        """Drop the transaction ids of departed runs that are older than an instant.
 
-    def _drop_repeat(self, message: Message) -> None:
-        offsets = self._repeated[message.transaction_id]
-        if message.offset in offsets:
-            offsets.remove(message.offset)
-        if not offsets:
-            del self._repeated[message.transaction_id]
+        Returns those runs. Cost: their messages, amortized.
+        """
+        runs, place = self._runs, self._skipped
+        while place < len(runs):
+            run = runs[place]
+            if run.created_us >= before_us or run.first + run.count > self.log_start:
+                break
+            place += 1
+        if place == self._skipped:
+            return []
+        forgotten = runs[self._skipped : place]
+        for run in forgotten:
+            self._unlearn(run)
+        self._skipped = place
+        if place * 2 > len(runs):
+            del runs[:place]
+            self._skipped = 0
+        if not runs:
+            self._index = self._repeated = None
+        return forgotten
 
-    def retained(self) -> list[Message]:
-        """A copy of the retained messages."""
-        return self._messages[self.log_start - self._base :]
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether nothing is remembered."""
+        return self._skipped == len(self._runs)
 
-    def remembered(self) -> dict[str, Message]:
-        """Transaction id to its newest message, for digests; do not change it."""
-        return self._index
+    def remembered(self) -> Iterator[Run]:
+        """All runs, the departed ones first."""
+        for place in range(self._skipped, len(self._runs)):
+            yield self._runs[place]
+
+    def _from(self, place: int) -> int:
+        """First retained offset of the run at a place or behind it."""
+        runs = self._runs
+        return max(runs[place].first, self.log_start) if place < len(runs) else self.end
+
+    def _note(self, index: dict[str, int], run: Run) -> None:
+        offset = run.first
+        for name in run.all_names:
+            earlier = index.get(name)
+            if earlier is not None:
+                if self._repeated is None:
+                    self._repeated = {}
+                self._repeated.setdefault(name, []).append(earlier)
+            index[name] = offset
+            offset += 1
+
+    def _older(self, transaction_id: str, newest: int) -> list[int]:
+        """Offsets below `newest` with the same transaction id, rising."""
+        if self._index is not None:
+            return self._repeated.get(transaction_id, []) if self._repeated is not None else []
+        places = [run.place_of(transaction_id) for run in self.remembered()]
+        return [offset for offset in places if offset is not None and offset != newest]
+
+    def _unlearn(self, run: Run) -> None:
+        index, repeated = self._index, self._repeated
+        if index is None:
+            return
+        offset = run.first
+        for name in run.all_names:
+            if index.get(name) == offset:
+                del index[name]
+            elif repeated is not None and name in repeated:
+                repeated[name].remove(offset)
+                if not repeated[name]:
+                    del repeated[name]
+            offset += 1

@@ -62,6 +62,7 @@ def pop(state: State, mint: Mint, command: Pop) -> PopReply:
     repeated = state.claims.repeated(command.request_id, state.now_us)
     if repeated is not None:
         repeated.answers += 1
+        state.claims.note(repeated)
         return _same_claim(state, command, repeated)
     if not command.queue:
         groups = [
@@ -85,6 +86,7 @@ def extend(state: State, command: Extend) -> ExtendReply:
     if claim is None or not cursors:
         return ExtendReply(command.lease_id, 0, None)
     claim.is_received = True
+    state.claims.note(claim)
     deadlines: list[int] = []
     for cursor in cursors:
         position = extended(cursor.position, state.now_us, command.seconds)
@@ -100,6 +102,7 @@ def take_back(state: State, command: TakeBack) -> TakeBackReply:
     if claim is None or claim.is_received:
         return TakeBackReply(False)
     claim.answers -= 1
+    state.claims.note(claim)
     if claim.answers > 0:
         return TakeBackReply(False)
     for cursor, before in list(claim.held.values()):
@@ -117,7 +120,7 @@ def labelled_queues(state: State, command: Pop) -> list[Queue]:
 
 
 def _registered_group(state: State, queue: Queue, command: Pop) -> Group:
-    group = queue.groups.get(command.group) or _new_group(queue, command.group)
+    group = queue.groups.get(command.group) or state.add_group(queue, command.group)
     if not group.is_registered:
         state.register(group, _since_us(command, state.now_us))
     return group
@@ -128,15 +131,9 @@ def _pinned_cursor(state: State, command: Pop) -> Cursor | None:
     partition = queue.partitions.get(command.partition or "") if queue is not None else None
     if queue is None or partition is None:
         return None
-    group = queue.groups.get(command.group) or _new_group(queue, command.group)
+    group = queue.groups.get(command.group) or state.add_group(queue, command.group)
     cursor = group.cursors.get(partition.number)
     return cursor or state.add_cursor(group, partition, _since_us(command, state.now_us))
-
-
-def _new_group(queue: Queue, name: str) -> Group:
-    group = Group(name, queue)
-    queue.groups[name] = group
-    return group
 
 
 def _since_us(command: Pop, now_us: int) -> int:
@@ -154,8 +151,10 @@ def _claim(
     if width_max is not None:
         available = width_max
     budget, width, autopilot = _sizes(command, available)
-    claim = Claim("" if command.auto_ack else mint.new_id(), command.request_id)
-    if not command.auto_ack:
+    lease_id = "" if command.auto_ack else mint.new_id()
+    state.claims_made += 1
+    claim = Claim(state.claims_made, lease_id, command.request_id)
+    if lease_id:
         state.claims.add(claim)
     runs: list[ClaimedRun] = []
     for group in groups:
@@ -163,23 +162,27 @@ def _claim(
         ready = len(group.ready)
         while budget > 0 and ready > 0 and len(runs) < min(width, available):
             _, cursor = group.ready.popitem(last=False)
-            run = _take(state, cursor, claim, budget, expires_us)
-            budget -= len(run.messages)
+            run, count = _take(state, cursor, claim, budget, expires_us)
+            budget -= count
             ready -= 1
             runs.append(run)
     return PopReply(command.queue, command.group, claim.lease_id, tuple(runs), autopilot)
 
 
-def _take(state: State, cursor: Cursor, claim: Claim, budget: int, expires_us: int) -> ClaimedRun:
+def _take(
+    state: State, cursor: Cursor, claim: Claim, budget: int, expires_us: int
+) -> tuple[ClaimedRun, int]:
     partition, before = cursor.partition, cursor.position
     first = first_wanted(cursor)
     delay_us = cursor.group.queue.options.delay_us
     if delay_us:
         budget = min(budget, partition.visible_end(state.now_us, delay_us) - first)
     budget = min(budget, redelivered_messages_max(before, first))
-    messages = partition.slice(first, budget)
-    assert messages, f"partition {partition.partition_id} was ready at {first} with nothing there"
-    last = first + len(messages) - 1
+    end = min(first + budget, partition.end)
+    assert end > first, (
+        f"partition {partition.partition_id} was ready at {first} with nothing there"
+    )
+    last = end - 1
     cursor.is_contacted = True
     if claim.lease_id:
         claim.held[cursor.number] = (cursor, before)
@@ -188,9 +191,9 @@ def _take(state: State, cursor: Cursor, claim: Claim, budget: int, expires_us: i
     else:
         state.move(cursor, delivered(before, last))
         attempt = 1
-    return ClaimedRun(
-        partition.name, partition.partition_id, attempt, tuple(messages), partition.queue
-    )
+    messages = state.delivered(partition, first, end)
+    run = ClaimedRun(partition.name, partition.partition_id, attempt, messages, partition.queue)
+    return run, end - first
 
 
 def _same_claim(state: State, command: Pop, claim: Claim) -> PopReply:
@@ -202,13 +205,13 @@ def _same_claim(state: State, command: Pop, claim: Claim) -> PopReply:
         position, partition = cursor.position, cursor.partition
         assert position.lease is not None
         first = max(position.committed + 1, position.lease.first)
-        messages = partition.slice(first, position.lease.last - first + 1)
+        messages = state.delivered(partition, first, position.lease.last + 1)
         runs.append(
             ClaimedRun(
                 partition.name,
                 partition.partition_id,
                 position.attempt,
-                tuple(messages),
+                messages,
                 partition.queue,
             )
         )

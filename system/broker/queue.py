@@ -12,6 +12,7 @@ class Queue:
     """A named set of partitions.
 
     Attributes:
+        number: Minted by the machine, never reused; orders queues.
         name: Its name.
         queue_id: Minted at creation.
         created_us: Stamp of its creation.
@@ -29,13 +30,17 @@ class Queue:
         "groups",
         "name",
         "namespace",
+        "number",
         "options",
         "partitions",
         "queue_id",
         "task",
     )
 
-    def __init__(self, name: str, queue_id: str, created_us: int, options: QueueOptions) -> None:
+    def __init__(
+        self, number: int, name: str, queue_id: str, created_us: int, options: QueueOptions
+    ) -> None:
+        self.number = number
         self.name = name
         self.queue_id = queue_id
         self.created_us = created_us

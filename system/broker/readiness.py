@@ -11,10 +11,12 @@ every replica; the heap is an index whose stale entries mean nothing.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from heapq import heappop, heappush
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from .changes import Changes
 from .lease import Position
 
 if TYPE_CHECKING:
@@ -35,9 +37,10 @@ class Cursor:
         position: Its state, see `lease`.
         is_contacted: Whether a pop has claimed here; before that, acks find no consumer.
         due_us: The instant under which the heap holds it, or `NEVER`.
+        ticket: Its turn among the ready ones; means nothing while it is not ready.
     """
 
-    __slots__ = ("due_us", "group", "is_contacted", "number", "partition", "position")
+    __slots__ = ("due_us", "group", "is_contacted", "number", "partition", "position", "ticket")
 
     def __init__(self, number: int, partition: Partition, group: Group, committed: int) -> None:
         self.number = number
@@ -46,12 +49,14 @@ class Cursor:
         self.position = Position(committed)
         self.is_contacted = False
         self.due_us = NEVER
+        self.ticket = 0
 
 
 class Group:
     """One consumer group of one queue.
 
     Attributes:
+        number: Minted by the machine, never reused; orders groups.
         name: Its name.
         queue: The queue.
         is_registered: Whether partitions created later get a cursor by themselves.
@@ -60,9 +65,10 @@ class Group:
         ready: Cursor number to ready cursor, next first.
     """
 
-    __slots__ = ("cursors", "is_registered", "name", "queue", "ready", "since_us")
+    __slots__ = ("cursors", "is_registered", "name", "number", "queue", "ready", "since_us")
 
-    def __init__(self, name: str, queue: Queue) -> None:
+    def __init__(self, number: int, name: str, queue: Queue) -> None:
+        self.number = number
         self.name = name
         self.queue = queue
         self.is_registered = False
@@ -79,9 +85,11 @@ def first_wanted(cursor: Cursor) -> int:
 class Readiness:
     """Decides readiness and keeps the lists and the heap."""
 
-    __slots__ = ("_by_number", "_due", "_ignores_leases")
+    __slots__ = ("_by_number", "_changes", "_due", "_ignores_leases", "_tickets")
 
-    def __init__(self, ignores_leases: bool = False) -> None:
+    def __init__(self, changes: Changes, ignores_leases: bool = False) -> None:
+        self._changes = changes
+        self._tickets = 0
         self._by_number: dict[int, Cursor] = {}
         self._due: list[tuple[int, int]] = []
         self._ignores_leases = ignores_leases
@@ -108,7 +116,7 @@ class Readiness:
         if options.window_us and partition.last_write_us + options.window_us > now_us:
             return partition.last_write_us + options.window_us
         if options.delay_us:
-            visible_us = partition.at(first).created_us + options.delay_us
+            visible_us = partition.created_us(first) + options.delay_us
             if visible_us > now_us:
                 return visible_us
         return READY
@@ -120,13 +128,34 @@ class Readiness:
         if status == READY:
             if cursor.number in ready:
                 return False
+            self._tickets += 1
+            cursor.ticket = self._tickets
             ready[cursor.number] = cursor
+            self._changes.cursors.change(cursor.number, cursor)
             return True
-        ready.pop(cursor.number, None)
+        if ready.pop(cursor.number, None) is not None:
+            self._changes.cursors.change(cursor.number, cursor)
         if status != NEVER and (cursor.due_us == NEVER or status < cursor.due_us):
             cursor.due_us = status
             heappush(self._due, (status, cursor.number))
         return False
+
+    def restore(self, cursors: Iterable[Cursor], now_us: int) -> None:
+        """Take in restored cursors; those with a ticket are ready."""
+        waiting: list[Cursor] = []
+        ready: list[Cursor] = []
+        for cursor in cursors:
+            self._by_number[cursor.number] = cursor
+            (ready if cursor.ticket else waiting).append(cursor)
+        for cursor in sorted(ready, key=attrgetter("ticket")):
+            cursor.group.ready[cursor.number] = cursor
+            self._tickets = cursor.ticket
+        for cursor in waiting:
+            status = self.status(cursor, now_us)
+            if status not in (READY, NEVER):
+                cursor.due_us = status
+                self._due.append((status, cursor.number))
+        heapify(self._due)
 
     def promote(self, now_us: int) -> list[str]:
         """Move what has become due by now to the ready lists; returns the queues concerned.

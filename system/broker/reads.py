@@ -49,6 +49,7 @@ from .replies import (
     TimerListReply,
     TimerReply,
 )
+from .rows import MessageStore
 from .state import State
 from .streams import stream_state
 
@@ -150,23 +151,27 @@ def _fetch_entry(
     if not start <= wanted.offset <= end:
         error = FetchedEntry(wanted.queue, wanted.partition, (), end, start, OUT_OF_RANGE)
         return error, 0
-    records, size = _within(partition, wanted.offset, min(wanted.max_bytes, budget), is_first)
+    bytes_max = min(wanted.max_bytes, budget)
+    records, size = _within(partition, wanted.offset, bytes_max, is_first, state.messages)
     return FetchedEntry(wanted.queue, wanted.partition, tuple(records), end, start), size
 
 
 def _within(
-    partition: Partition, offset: int, bytes_max: int, is_first: bool
+    partition: Partition,
+    offset: int,
+    bytes_max: int,
+    is_first: bool,
+    store: MessageStore | None,
 ) -> tuple[list[Message], int]:
     """Messages from an offset on whose payloads fit; one that is too large goes alone."""
     records: list[Message] = []
     size = 0
-    while offset < partition.end:
-        message = partition.at(offset)
-        if size + len(message.payload) > bytes_max and (records or not is_first):
-            break
-        records.append(message)
-        size += len(message.payload)
-        offset += 1
+    for run, first, end in partition.runs(offset, partition.end):
+        for message in run.messages(partition.number, first, end, store):
+            if size + len(message.payload) > bytes_max and (records or not is_first):
+                return records, size
+            records.append(message)
+            size += len(message.payload)
     return records, size
 
 

@@ -82,7 +82,7 @@ class PopReply(msgspec.Struct, frozen=True):
         return not self.runs
 
 
-class AckedItem(msgspec.Struct, frozen=True):
+class AckedItem(msgspec.Struct, frozen=True, tag=True):
     """One ack's result; `error` is empty exactly when `success`."""
 
     transaction_id: str
@@ -107,7 +107,7 @@ class ExtendReply(msgspec.Struct, frozen=True):
     expires_us: int | None
 
 
-class TransactionPushed(msgspec.Struct, frozen=True):
+class TransactionPushed(msgspec.Struct, frozen=True, tag=True):
     """One pushed item's result inside a transaction."""
 
     transaction_id: str
@@ -116,7 +116,7 @@ class TransactionPushed(msgspec.Struct, frozen=True):
     duplicate: bool = False
 
 
-class TimerResult(msgspec.Struct, frozen=True):
+class TimerResult(msgspec.Struct, frozen=True, tag=True):
     """One timer operation's result; `ok` is false exactly for an absent timer."""
 
     ok: bool

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from .changes import Dirty
 from .stream_replies import StreamRow
 
 if TYPE_CHECKING:
@@ -23,11 +25,18 @@ class StreamQuery(msgspec.Struct, frozen=True):
 
 
 class StreamTable:
-    """All queries and their rows."""
+    """All queries and their rows.
 
-    __slots__ = ("_names", "_queries", "_rows")
+    Attributes:
+        queries_changed: By query id.
+        rows_changed: By query id, partition id and key.
+    """
+
+    __slots__ = ("_names", "_queries", "_rows", "queries_changed", "rows_changed")
 
     def __init__(self) -> None:
+        self.queries_changed: Dirty[str, StreamQuery] = Dirty()
+        self.rows_changed: Dirty[tuple[str, str, str], StreamRow] = Dirty()
         self._names: dict[str, StreamQuery] = {}
         self._queries: set[str] = set()
         self._rows: dict[tuple[str, str], dict[str, StreamRow]] = {}
@@ -42,13 +51,24 @@ class StreamTable:
 
     def register(self, query_id: str, name: str, config_hash: str) -> None:
         """Name a query."""
-        self._names[name] = StreamQuery(query_id, name, config_hash)
-        self._queries.add(query_id)
+        query = StreamQuery(query_id, name, config_hash)
+        self.put_query(query)
+        self.queries_changed.change(query_id, query)
+
+    def put_query(self, query: StreamQuery) -> None:
+        """Take a query in."""
+        self._names[query.name] = query
+        self._queries.add(query.query_id)
+
+    def put_row(self, query_id: str, partition_id: str, row: StreamRow) -> None:
+        """Take a row in."""
+        self._rows.setdefault((query_id, partition_id), {})[row.key] = row
 
     def wipe(self, query_id: str) -> None:
         """Drop a query's rows. Cost: all partitions with rows."""
         for place in [place for place in self._rows if place[0] == query_id]:
-            del self._rows[place]
+            for key in self._rows.pop(place):
+                self.rows_changed.drop((*place, key))
 
     def change(
         self,
@@ -60,10 +80,17 @@ class StreamTable:
         """Put and remove rows in order."""
         rows = self._rows.setdefault((query_id, partition_id), {})
         for operation in operations:
+            place = (query_id, partition_id, operation.key)
             if operation.value is None:
-                rows.pop(operation.key, None)
+                if rows.pop(operation.key, None) is not None:
+                    self.rows_changed.drop(place)
+                continue
+            row = StreamRow(operation.key, operation.value, now_us)
+            if operation.key in rows:
+                self.rows_changed.change(place, row)
             else:
-                rows[operation.key] = StreamRow(operation.key, operation.value, now_us)
+                self.rows_changed.add(place, row)
+            rows[operation.key] = row
         if not rows:
             del self._rows[query_id, partition_id]
 
@@ -79,8 +106,11 @@ class StreamTable:
 
     def summary(self) -> list[object]:
         """Everything as plain values, for digests."""
-        rows = [[*place, list(self._rows[place].values())] for place in sorted(self._rows)]
-        return [list(self._names.values()), rows]
+        rows = [
+            [*place, [rows[key] for key in sorted(rows)]]
+            for place, rows in sorted(self._rows.items(), key=itemgetter(0))
+        ]
+        return [sorted(self._names.values(), key=attrgetter("query_id")), rows]
 
 
 def _is_ripe(value: bytes, ripe_at: float) -> bool:

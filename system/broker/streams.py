@@ -106,4 +106,4 @@ def _last(cursor: Cursor, lease: Lease, command: Cycle, ack: CycleAck) -> str:
     """The message to complete: the batch's last one, or the last of those counted."""
     first = max(cursor.position.committed + 1, lease.first)
     offset = lease.last if command.releases else min(first + ack.count - 1, lease.last)
-    return cursor.partition.at(max(offset, first)).transaction_id
+    return cursor.partition.name_at(max(offset, first))

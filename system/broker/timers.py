@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from heapq import heappop, heappush
 from typing import Final
 
+from .changes import Dirty
 from .commands import CancelTimer, TimerOperation
 from .mint import Mint
 from .replies import TimerResult, TimerRow
@@ -15,11 +16,16 @@ FIRES_MAX: Final = 256
 
 
 class TimerTable:
-    """All waiting timers, by key and by due instant."""
+    """All waiting timers, by key and by due instant.
 
-    __slots__ = ("_due", "_keys", "_rows")
+    Attributes:
+        changed: By queue and key.
+    """
+
+    __slots__ = ("_due", "_keys", "_rows", "changed")
 
     def __init__(self) -> None:
+        self.changed: Dirty[tuple[str, str], TimerRow] = Dirty()
         self._rows: dict[tuple[str, str], TimerRow] = {}
         self._keys: dict[str, list[str]] = {}
         self._due: list[tuple[int, str, str, str]] = []
@@ -39,7 +45,11 @@ class TimerTable:
             now_us + max(0, operation.delay_ms) * 1000,
             operation.producer_sub,
         )
-        self._put(row)
+        if known:
+            self.changed.change((row.queue, row.key), row)
+        else:
+            self.changed.add((row.queue, row.key), row)
+        self.put(row)
         return TimerResult(
             True,
             "rescheduled" if known else "scheduled",
@@ -99,7 +109,8 @@ class TimerTable:
         """All timers in the order (queue, key)."""
         return [self._rows[place] for place in sorted(self._rows)]
 
-    def _put(self, row: TimerRow) -> None:
+    def put(self, row: TimerRow) -> None:
+        """Take a timer in."""
         if (row.queue, row.key) not in self._rows:
             insort(self._keys.setdefault(row.queue, []), row.key)
         self._rows[row.queue, row.key] = row
@@ -119,4 +130,5 @@ class TimerTable:
         del keys[bisect_left(keys, key)]
         if not keys:
             del self._keys[queue]
+        self.changed.drop((queue, key))
         return self._rows.pop((queue, key))

@@ -30,8 +30,9 @@ def add_trace(state: State, mint: Mint, command: AddTrace) -> TraceAdded:
     )
     traces: deque[TraceRow] = state.traces
     traces.append(row)
+    state.traces_changed.add(row.trace_id, row)
     if len(traces) > TRACES_MAX:
-        traces.popleft()
+        state.traces_changed.drop(traces.popleft().trace_id)
     reply = TraceAdded(row.trace_id)
     state.outcomes.remember("trace", command.request_id, reply, state.now_us)
     return reply

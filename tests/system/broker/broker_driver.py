@@ -38,6 +38,8 @@ from atleastonce.system.broker.replies import (
 )
 from atleastonce.system.bugs import NO_BUGS, Bugs
 
+from .row_store import RowStore
+
 START_US = 1_800_000_000_000_000
 SECOND_US = 1_000_000
 
@@ -49,13 +51,16 @@ class Driver:
 
     Attributes:
         machine: The machine.
+        store: Where its checkpoints go.
         clock_us: What the leader's clock shows.
         entries: Every log entry so far, as (index, data).
     """
 
     def __init__(self, bugs: Bugs = NO_BUGS) -> None:
-        self.machine = Machine(bugs)
+        self.store = RowStore()
+        self.machine = Machine(bugs, self.store)
         self.clock_us = START_US
+        self._bugs = bugs
         self.entries: list[tuple[int, bytes]] = []
         self._planner = Planner(lambda count: bytes(range(count)))
         self._minted = 0
@@ -73,6 +78,15 @@ class Driver:
 
     def advance(self, seconds: float) -> None:
         self.clock_us = max(self.clock_us, self.machine.now_us) + int(seconds * SECOND_US)
+
+    def checkpoint(self) -> int:
+        """Write what has changed; returns how many rows that is."""
+        return self.store.checkpoint(self.machine)
+
+    def restart(self) -> None:
+        """Checkpoint, and go on with a machine rebuilt from the rows."""
+        self.checkpoint()
+        self.machine = self.store.restored(self.machine.applied_index, self._bugs)
 
     def request_id(self) -> str:
         self._minted += 1

@@ -187,6 +187,16 @@ class ConsumeRules(RuleBasedStateMachine):
         )
         return Transaction("", operations)
 
+    @rule()
+    def checkpoint(self) -> None:
+        self.driver.checkpoint()
+
+    @rule()
+    def restart(self) -> None:
+        before = self.driver.machine.digest()
+        self.driver.restart()
+        assert self.driver.machine.digest() == before
+
     @rule(seconds=st.sampled_from([0.4, 5, 60]))
     def wait(self, seconds: float) -> None:
         self.driver.advance(seconds)

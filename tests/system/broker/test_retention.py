@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from atleastonce.system.broker.changes import Changes
 from atleastonce.system.broker.lease import Position
-from atleastonce.system.broker.message import Message
+from atleastonce.system.broker.message import Body, Run
 from atleastonce.system.broker.options import implicit_options
 from atleastonce.system.broker.partition import Partition
 from atleastonce.system.broker.queue import Queue
@@ -19,12 +20,13 @@ WEIGHT = MESSAGE_BYTES + len(PAYLOAD)
 def partition_of(count: int) -> Partition:
     partition = Partition(1, "q", "p")
     for offset in range(count):
-        partition.append(Message(offset, f"id{offset}", f"t{offset}", 1000 + offset, PAYLOAD))
+        names, body = f"t{offset}", Body((PAYLOAD,))
+        partition.append(Run(offset, 1000 + offset, names, len(PAYLOAD), f"id{offset}", 0, body))
     return partition
 
 
 def cursor_at(partition: Partition, committed: int) -> Cursor:
-    group = Group("g", Queue("q", "id", 0, implicit_options()))
+    group = Group(1, "g", Queue(1, "q", "id", 0, implicit_options()))
     cursor = Cursor(len(partition.cursors), partition, group, committed)
     partition.cursors.append(cursor)
     return cursor
@@ -37,21 +39,22 @@ def moves(cursor: Cursor, retention: Retention, offsets: Iterator[int] | range) 
 
 
 def test_completed_payloads_stay_within_the_budget() -> None:
-    partition, retention = partition_of(100), Retention(budget=10 * WEIGHT)
+    partition, retention = partition_of(100), Retention(Changes(), budget=10 * WEIGHT)
     moves(cursor_at(partition, -1), retention, range(100))
     assert retention.completed_bytes <= 10 * WEIGHT
     assert (partition.log_start, partition.end) == (90, 100)
-    assert [message.offset for message in partition.retained()] == list(range(90, 100))
+    retained = partition.messages(90, 100, None)
+    assert [message.offset for message in retained] == list(range(90, 100))
 
 
 def test_under_the_budget_everything_stays_readable() -> None:
-    partition, retention = partition_of(10), Retention(budget=10 * WEIGHT)
+    partition, retention = partition_of(10), Retention(Changes(), budget=10 * WEIGHT)
     moves(cursor_at(partition, -1), retention, range(10))
     assert partition.log_start == 0
 
 
 def test_the_slowest_group_holds_its_messages() -> None:
-    partition, retention = partition_of(50), Retention(budget=0)
+    partition, retention = partition_of(50), Retention(Changes(), budget=0)
     fast = cursor_at(partition, -1)
     cursor_at(partition, 4)
     moves(fast, retention, range(50))
@@ -59,7 +62,11 @@ def test_the_slowest_group_holds_its_messages() -> None:
 
 
 def test_a_group_that_comes_later_keeps_what_it_has_not_read() -> None:
-    partition, other, retention = partition_of(5), partition_of(10), Retention(budget=6 * WEIGHT)
+    partition, other, retention = (
+        partition_of(5),
+        partition_of(10),
+        Retention(Changes(), budget=6 * WEIGHT),
+    )
     moves(cursor_at(partition, -1), retention, range(5))
     late = cursor_at(partition, -1)
     moves(cursor_at(other, -1), retention, range(10))
@@ -73,15 +80,14 @@ def test_a_group_that_comes_later_keeps_what_it_has_not_read() -> None:
 
 def test_ids_of_trimmed_messages_are_known_until_they_are_old() -> None:
     partition = partition_of(10)
-    assert partition.trim(6) == 6 * len(PAYLOAD)
-    known = partition.stored("t3")
-    assert known is not None
-    assert (known.offset, known.message_id, known.payload) == (3, "id3", b"")
+    assert [(run.first, run.body) for run in partition.trim(6)] == [(n, None) for n in range(6)]
+    assert partition.find("t3") == 3
+    assert partition.run_at(3).id_at(3) == "id3"
     assert partition.resolve("t3", 9, 9) == 3
-    partition.forget(before_us=1004)
-    assert partition.stored("t3") is None
-    assert partition.stored("t4") is not None
-    assert partition.stored("t9") is not None
+    assert [run.first for run in partition.forget(before_us=1004)] == [0, 1, 2, 3]
+    assert partition.find("t3") is None
+    assert partition.find("t4") is not None
+    assert partition.find("t9") is not None
 
 
 def test_trimming_keeps_offsets_slices_and_searches_right() -> None:
@@ -89,16 +95,17 @@ def test_trimming_keeps_offsets_slices_and_searches_right() -> None:
     for to in (2, 3, 7, 7, 9):
         partition.trim(to)
         assert (partition.log_start, partition.end) == (to, 10)
-        assert [message.offset for message in partition.slice(to, 5)] == list(range(to, 10))[:5]
-        assert partition.at(9).transaction_id == "t9"
+        found = partition.messages(to, 5, None)
+        assert [message.offset for message in found] == list(range(to, 10))[:5]
+        assert partition.name_at(9) == "t9"
         assert partition.first_since(1000) == to
         assert partition.first_since(1009) == 9
-    partition.append(Message(10, "id10", "t10", 3000, PAYLOAD))
+    partition.append(Run(10, 3000, "t10", len(PAYLOAD), "id10", 0, Body((PAYLOAD,))))
     assert partition.visible_end(2000, 100) == 10
 
 
 def test_a_deleted_partition_no_longer_counts() -> None:
-    partition, retention = partition_of(10), Retention(budget=100 * WEIGHT)
+    partition, retention = partition_of(10), Retention(Changes(), budget=100 * WEIGHT)
     moves(cursor_at(partition, -1), retention, range(10))
-    retention.release(partition)
+    retention.release({partition})
     assert retention.completed_bytes == 0
