@@ -68,19 +68,20 @@ def _read(
 ) -> bytes | None:
     given = environment.pop(variable, None)
     if path is not None:
-        return _long_enough(f"{name}: {path}", _read_file(name, Path(path)), bytes_min)
+        return _read_file(name, Path(path), bytes_min)
     if given is None:
         return None
     return _long_enough(f"{variable}: it", os.fsencode(given).strip(), bytes_min)
 
 
-def _read_file(name: str, path: Path) -> bytes:
+def _read_file(name: str, path: Path, bytes_min: int) -> bytes:
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             secret = file.read().strip()
     except OSError as error:
         raise ConfigError(f"{name}: cannot read {path}: {error.strerror}") from None
+    _long_enough(f"{name}: {path}", secret, bytes_min)
     if mode & _FOR_EVERYONE:
         raise ConfigError(f"{name}: everyone on this host may read or write {path}; chmod 600 it")
     return secret

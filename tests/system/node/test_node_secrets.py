@@ -81,7 +81,7 @@ def test_a_file_wins_over_the_environment(tmp_path: Path) -> None:
         ({}, {}, "token_file is missing"),
         ({}, {TOKEN_VARIABLE: "hush"}, "less than 16 bytes"),
         ({}, {TOKEN_VARIABLE: TOKEN, JWT_VARIABLE: "hush"}, "less than 32 bytes"),
-        ({"token_file": "/dev/null"}, {}, "everyone on this host"),
+        ({"token_file": "/dev/null"}, {TOKEN_VARIABLE: TOKEN}, "less than 16 bytes"),
         ({"token_file": "/nonexistent"}, {TOKEN_VARIABLE: TOKEN}, "cannot read"),
     ],
 )
