@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..bugs import NO_BUGS, Bugs
 from .acks import ack
-from .administration import configure, delete_queue
+from .administration import configure, declare_ring, delete_queue, remove_ring
 from .administrative import (
     AddTrace,
     DeleteGroup,
@@ -37,6 +37,7 @@ from .commands import (
 )
 from .dead_letters import delete_dead_letter, purge_dead_letters, replay_dead_letter
 from .digest import digest
+from .ephemeral_options import DeclareRing, RemoveRing
 from .groups import delete_group, resubscribe, seek_group
 from .kv import settle_kv
 from .kv_operations import Kv, Locks
@@ -65,6 +66,8 @@ Administrative = (
     | Resubscribe
     | AddTrace
     | Retain
+    | DeclareRing
+    | RemoveRing
 )
 
 
@@ -236,6 +239,11 @@ class Machine:
         """When `due_retention` looks further; before that it does nothing."""
         return self._aging.next_us
 
+    @property
+    def declared_rings(self) -> Mapping[str, DeclareRing]:
+        """What is declared of ephemeral queues, by name; a view that stays current."""
+        return self._state.rings
+
     def digest(self) -> str:
         """Hash of the replicated state: equal on replicas that applied the same log."""
         return digest(self._state)
@@ -293,6 +301,10 @@ def _administer(state: State, mint: Mint, command: Administrative) -> Reply:
             return add_trace(state, mint, command)
         case Retain():
             return retain(state, command)
+        case DeclareRing():
+            return declare_ring(state, command)
+        case RemoveRing():
+            return remove_ring(state, command)
 
 
 def _apply_timers(state: State, mint: Mint, command: Timers) -> TimersReply:

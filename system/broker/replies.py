@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from .aging_records import RetainReply
+from .ephemeral_options import RingDeclared, RingRemoved
 from .inspection_replies import (
     ChangedReply,
     DeadLetterReplayed,
@@ -317,4 +318,6 @@ Reply = (
     | StreamStateReply
     | CycleReply
     | RetainReply
+    | RingDeclared
+    | RingRemoved
 )

@@ -25,7 +25,8 @@ LEEWAY_S: Final = 5
 
 OPEN: Final = ("/health",)
 
-_WRITES: Final = frozenset({"/api/v1/push", "/api/v1/timers"})
+_WRITES: Final = frozenset({"/api/v1/push", "/api/v1/timers", "/api/v1/ephemeral/push"})
+_POPS: Final = frozenset({"/api/v1/pop", "/api/v1/ephemeral/pop"})
 _POST_READS: Final = frozenset({"/api/v1/fetch", "/api/v1/partitions/changed"})
 _ALGORITHMS: Final = ["HS256"]
 _OPTIONS: Final[Options] = {
@@ -124,6 +125,6 @@ def _may(role: object, method: str, path: str) -> bool:
     if role in ("admin", "read-write"):
         return True
     if role == "read-only":
-        is_pop = path == "/api/v1/pop" or path.startswith("/api/v1/pop/")
+        is_pop = path in _POPS or path.startswith("/api/v1/pop/")
         return (method == "GET" and not is_pop) or (method == "POST" and path in _POST_READS)
     return role == "write-only" and method == "POST" and path in _WRITES

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..broker.commands import Command, Pop
 from ..broker.queries import Fetch, Query
+from ..broker.ring_actions import RingAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +62,25 @@ class FetchRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class RingRequest:
+    """Something about ephemeral queues, for the leader's memory.
+
+    Attributes:
+        action: What.
+        wait_ms: How long a pop waits for messages; 0 answers at once.
+    """
+
+    action: RingAction
+    wait_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Local:
     """Something only this node can answer: "health", "metrics", "prometheus", "page", "openapi"."""
 
     name: str
 
 
-Request = Write | PopRequest | ReadRequest | FetchRequest | Local
+Request = Write | PopRequest | ReadRequest | FetchRequest | RingRequest | Local
 Rendered = Write | PopRequest | ReadRequest | FetchRequest
 """The requests whose replies come from the machine."""

@@ -3,8 +3,8 @@
 Served: push, pop of a queue, of one partition or by labels, ack, ack/batch, lease extend,
 transaction (acks, pushes, KV, timers; `positions` are refused), timers, KV, locks, configure, queue
 deletion and reads, depth, dead letters, messages, consumer groups, traces, fetch and
-partitions/changed, streaming queries, health and metrics, and what describes all of these (see
-`openapi`). Everything else is 404 `no_such_route`: ephemeral queues, analytics.
+partitions/changed, ephemeral queues, streaming queries, health and metrics, and what describes all of
+these (see `openapi`). Everything else is 404 `no_such_route`: analytics.
 
 Null means absent (except inside configure's options), bodies may be missing where everything in
 them is optional, and unknown keys and parameters are ignored.
@@ -17,6 +17,7 @@ from typing import Final
 
 from . import (
     parse_administration,
+    parse_ephemeral,
     parse_kv,
     parse_messages,
     parse_reads,
@@ -34,7 +35,15 @@ from .answer import (
 )
 from .incoming import DEFAULT_SUBSCRIPTION_MODE, Incoming
 from .rendering import render
-from .request import FetchRequest, Local, PopRequest, ReadRequest, Request, Write
+from .request import (
+    FetchRequest,
+    Local,
+    PopRequest,
+    ReadRequest,
+    Request,
+    RingRequest,
+    Write,
+)
 
 __all__ = [
     "BODY_BYTES_MAX",
@@ -44,6 +53,7 @@ __all__ = [
     "PopRequest",
     "ReadRequest",
     "Request",
+    "RingRequest",
     "Write",
     "empty_pop_answer",
     "error_answer",
@@ -80,6 +90,12 @@ _FIXED: Final[dict[tuple[str, str], Parse]] = {
     ("GET", "/api/v1/status/queues"): parse_administration.queues,
     ("GET", "/api/v1/resources/namespaces"): parse_administration.labels,
     ("GET", "/api/v1/resources/tasks"): parse_administration.labels,
+    ("POST", "/api/v1/ephemeral/push"): parse_ephemeral.push,
+    ("GET", "/api/v1/ephemeral/pop"): parse_ephemeral.pop,
+    ("POST", "/api/v1/ephemeral/ack"): parse_ephemeral.ack,
+    ("POST", "/api/v1/ephemeral/configure"): parse_ephemeral.configure,
+    ("POST", "/api/v1/ephemeral/reset"): parse_ephemeral.reset,
+    ("GET", "/api/v1/ephemeral/queues"): parse_ephemeral.queues,
     ("POST", "/streams/v1/queries"): parse_streams.register,
     ("POST", "/streams/v1/state/get"): parse_streams.state,
     ("POST", "/streams/v1/cycle"): parse_streams.cycle,
@@ -153,6 +169,10 @@ def _named_messages(method: str, parts: list[str]) -> Parse | None:
             return parse_timers.cancel_timer
         case ("GET" | "PUT" | "DELETE", ["kv", _, _, *_]):
             return parse_kv.kv_path
+        case ("DELETE", ["ephemeral", "queue", _]):
+            return parse_ephemeral.delete
+        case ("GET", ["ephemeral", "queues", _, "depth"]):
+            return parse_ephemeral.depth
     return None
 
 

@@ -9,13 +9,17 @@ import msgspec
 import trio
 
 from ..broker.commands import Command, Pop, TakeBack
+from ..broker.ephemeral_options import RemoveRing, RingRemoved
 from ..broker.machine import Machine
 from ..broker.replies import PopReply, Reply
+from ..broker.ring_actions import DeleteRing
 from ..bugs import NO_BUGS, Bugs
+from ..http import render_ephemeral
 from ..http.routes import (
     Answer,
     PopRequest,
     ReadRequest,
+    RingRequest,
     Write,
     empty_pop_answer,
     render,
@@ -25,6 +29,7 @@ from .asker import Asker
 from .barrier import ReadBarrier
 from .clock import NodeClock
 from .counters import Counters
+from .ephemeral import EphemeralDesk
 from .leadership import Leadership
 from .overview import Overview, look
 from .parking import WAKES_PER_SUCCESS, ParkingLot, Verdict, lane_of
@@ -77,6 +82,7 @@ class LeaderDesk:
     ) -> None:
         self._forgets_askers = "orphaned-claims" in bugs
         self.lot = ParkingLot()
+        self.ephemeral = EphemeralDesk(machine, leadership)
         self._machine = machine
         self._leadership = leadership
         self._proposals = proposals
@@ -194,6 +200,34 @@ class LeaderDesk:
                 return Served(render(request, reply), reply.lease_id or None)
         return None if request.wait_ms else self._empty()
 
+    async def act(self, request: RingRequest, asker: Asker, deadline: float) -> Outcome:
+        """Serve ephemeral queues from this node's memory."""
+        if self._is_closing or not self._leadership.is_serving:
+            return NotServed(handed_over=False)
+        if request.wait_ms:
+            answer = await self.ephemeral.pop(request, asker, deadline, self.stamp_us)
+            if answer is None:
+                return NotServed(handed_over=False)
+        elif isinstance(request.action, DeleteRing):
+            return await self._delete_ring(request.action, deadline)
+        else:
+            answer = self.ephemeral.act(request, self.stamp_us())
+        self._counters.served += 1
+        return Served(answer)
+
+    async def _delete_ring(self, action: DeleteRing, deadline: float) -> Outcome:
+        existed = self.ephemeral.rings().remove(action.queue)
+        command = RemoveRing(action.request_id, action.queue)
+        waiter = self._proposals.submit(command, _SMALL_COMMAND_BYTES)
+        with trio.move_on_at(deadline):
+            await waiter.settled.wait()
+        if waiter.reply is None:
+            return NotServed(waiter.was_appended or not waiter.settled.is_set())
+        assert isinstance(waiter.reply, RingRemoved), f"got {type(waiter.reply).__name__}"
+        self._counters.served += 1
+        was_declared = waiter.reply.was_declared
+        return Served(render_ephemeral.deleted(action.queue, existed, was_declared))
+
     def take_back(self, lease: str) -> bool:
         """Undo a claim that nobody received; False when this node does not lead."""
         if not self._leadership.is_serving:
@@ -211,7 +245,12 @@ class LeaderDesk:
     def close(self) -> None:
         """Serve no pop any longer; those that wait are to be asked again at the next leader."""
         self._is_closing = True
+        self.send_all_away()
+
+    def send_all_away(self) -> None:
+        """Whoever waits here is to ask another node."""
         self.lot.send_all_away()
+        self.ephemeral.close()
 
     def stamp_us(self) -> int:
         """The time at which the machine is asked, never behind what it has seen."""
