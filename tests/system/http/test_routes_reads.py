@@ -206,7 +206,7 @@ def test_fetch_takes_at_most_1024_entries(wire: Wire) -> None:
         ("GET", "/api/v1/kv/ns"),
         ("GET", "/api/v1/traces"),
         ("POST", "/api/v1/messages/1/a"),
-        ("POST", "/api/v1/ephemeral/push"),
+        ("GET", "/api/v1/ephemeral/push"),
         ("GET", "/streams/v1/queries"),
         ("GET", "/api/v1/push"),
         ("POST", "/api/v1/pop/queue/q"),
