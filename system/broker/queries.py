@@ -49,6 +49,20 @@ class Fetch(msgspec.Struct, frozen=True):
         return frozenset(entry.queue for entry in self.entries)
 
 
+class OffsetEntry(msgspec.Struct, frozen=True):
+    """Where a partition's log stood at an instant, UTC microseconds."""
+
+    queue: str
+    partition: str
+    since_us: int
+
+
+class Offsets(msgspec.Struct, frozen=True):
+    """The first messages stored at or after instants. Cost: a search for each."""
+
+    entries: tuple[OffsetEntry, ...]
+
+
 class TimerGet(msgspec.Struct, frozen=True):
     """One timer."""
 
@@ -163,4 +177,5 @@ Query = (
     | TraceList
     | Changed
     | StreamStateGet
+    | Offsets
 )

@@ -14,6 +14,7 @@ from .inspections import (
     list_queues,
     list_traces,
 )
+from .inspection_replies import FoundOffset, OffsetsReply
 from .kv import look
 from .kv_replies import KvReply
 from .message import Message
@@ -28,6 +29,8 @@ from .queries import (
     KvRead,
     MessageGet,
     MessageList,
+    OffsetEntry,
+    Offsets,
     Query,
     QueueList,
     StreamStateGet,
@@ -67,6 +70,8 @@ def read(state: State, query: Query, now_us: int) -> Reply:
         return _fetch(state, query)
     if isinstance(query, DlqList):
         return _dead_letters(state, query)
+    if isinstance(query, Offsets):
+        return OffsetsReply(tuple([_offset_since(state, entry) for entry in query.entries]))
     if isinstance(query, TimerGet):
         return TimerReply(query.queue, query.key, state.timers.get(query.queue, query.key))
     if isinstance(query, TimerList):
@@ -154,6 +159,21 @@ def _fetch_entry(
     bytes_max = min(wanted.max_bytes, budget)
     records, size = _within(partition, wanted.offset, bytes_max, is_first, state.messages)
     return FetchedEntry(wanted.queue, wanted.partition, tuple(records), end, start), size
+
+
+def _offset_since(state: State, wanted: OffsetEntry) -> FoundOffset:
+    queue = state.queues.get(wanted.queue)
+    if queue is None:
+        return FoundOffset(wanted.queue, wanted.partition, error=UNKNOWN_PARTITION)
+    partition = queue.partitions.get(wanted.partition)
+    if partition is None:
+        return FoundOffset(wanted.queue, wanted.partition)
+    end, start = partition.end, partition.log_start
+    offset = partition.first_since(wanted.since_us)
+    if offset == end:
+        return FoundOffset(wanted.queue, wanted.partition, None, None, end, start)
+    created_us = partition.at(offset).created_us
+    return FoundOffset(wanted.queue, wanted.partition, offset, created_us, end, start)
 
 
 def _within(

@@ -21,6 +21,7 @@ from .inspection_replies import (
     GroupsReply,
     MessageReply,
     MessagesReply,
+    OffsetsReply,
     QueuesReply,
     TraceAdded,
     TraceNamesReply,
@@ -320,4 +321,5 @@ Reply = (
     | RetainReply
     | RingDeclared
     | RingRemoved
+    | OffsetsReply
 )

@@ -27,7 +27,15 @@ OPEN: Final = ("/health",)
 
 _WRITES: Final = frozenset({"/api/v1/push", "/api/v1/timers", "/api/v1/ephemeral/push"})
 _POPS: Final = frozenset({"/api/v1/pop", "/api/v1/ephemeral/pop"})
-_POST_READS: Final = frozenset({"/api/v1/fetch", "/api/v1/partitions/changed"})
+_POST_READS: Final = frozenset(
+    {
+        "/api/v1/fetch",
+        "/api/v1/fetch/offsets",
+        "/api/v1/partitions/changed",
+        "/api/v1/consumer-groups/positions",
+        "/streams/v1/state/get",
+    }
+)
 _ALGORITHMS: Final = ["HS256"]
 _OPTIONS: Final[Options] = {
     "verify_exp": False,

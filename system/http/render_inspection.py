@@ -250,6 +250,22 @@ def _changed_entry(entry: replies.ChangedEntry) -> bodies.ChangedEntryBody:
     return bodies.ChangedEntryBody(entry.queue, page, entry.after)
 
 
+def _offsets(reply: replies.OffsetsReply, _: str) -> Answer:
+    entries = [
+        bodies.FoundOffsetBody(
+            entry.queue,
+            entry.partition,
+            entry.offset,
+            _instant(entry.created_us),
+            entry.high_watermark,
+            entry.log_start,
+            entry.error or UNSET,
+        )
+        for entry in reply.entries
+    ]
+    return json_answer(bodies.OffsetsBody(entries))
+
+
 def _instant(instant_us: int | None) -> str | None:
     return None if instant_us is None else rfc3339(instant_us)
 
@@ -268,4 +284,5 @@ INSPECTION_RENDERERS: Final[dict[type, Callable[..., Answer]]] = {
     replies.MessagesReply: _messages,
     replies.QueuesReply: _queues,
     replies.ChangedReply: _changed,
+    replies.OffsetsReply: _offsets,
 }

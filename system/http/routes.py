@@ -75,6 +75,7 @@ _FIXED: Final[dict[tuple[str, str], Parse]] = {
     ("POST", "/api/v1/timers"): parse_timers.timers,
     ("POST", "/api/v1/configure"): parse_reads.configure,
     ("POST", "/api/v1/fetch"): parse_reads.fetch,
+    ("POST", "/api/v1/fetch/offsets"): parse_reads.offsets,
     ("GET", "/api/v1/pop"): parse_messages.discover,
     ("POST", "/api/v1/kv"): parse_kv.kv,
     ("POST", "/api/v1/locks"): parse_kv.locks,
