@@ -240,3 +240,12 @@ class OffsetsReply(msgspec.Struct, frozen=True):
     """In request order."""
 
     entries: tuple[FoundOffset, ...]
+
+
+class PartitionsReply(msgspec.Struct, frozen=True):
+    """(queue, partition) pairs of a page, and how many partitions there are in all."""
+
+    partitions: tuple[tuple[str, PartitionView], ...]
+    total: int
+    limit: int
+    offset: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ..bugs import NO_BUGS, Bugs
 from .acks import ack
@@ -47,6 +47,7 @@ from .mint import Mint
 from .pops import extend, must_enter_log, pop, take_back
 from .pushes import fire_timers, push
 from .queries import Query
+from .queue import Queue
 from .reads import read
 from .replies import Reply, TimersReply
 from .row_reading import restore_state
@@ -54,6 +55,7 @@ from .row_writing import take_rows
 from .rows import MessageStore, Row
 from .state import State
 from .streams import cycle, register_query
+from .survey import Survey, survey
 from .traces import add_trace
 from .transactions import transact
 
@@ -238,6 +240,15 @@ class Machine:
     def next_retention_us(self) -> int:
         """When `due_retention` looks further; before that it does nothing."""
         return self._aging.next_us
+
+    def survey(self, matches: Callable[[Queue], bool], now_us: int) -> Survey:
+        """Add up the queues that match, in steps; see `survey`. Cost: a step at a time."""
+        return survey(self._state, matches, max(now_us, self._state.now_us))
+
+    def queue_of(self, partition_id: str) -> str | None:
+        """The name of a partition's queue."""
+        partition = self._state.partitions.get(partition_id)
+        return None if partition is None else partition.queue
 
     @property
     def declared_rings(self) -> Mapping[str, DeclareRing]:

@@ -100,6 +100,14 @@ class QueueList(msgspec.Struct, frozen=True):
     task: str | None = None
 
 
+class PartitionList(msgspec.Struct, frozen=True):
+    """A page of partitions, of one queue or of all. Cost: the page, and the queues before it."""
+
+    queue: str | None = None
+    limit: int = 100
+    offset: int = 0
+
+
 class GroupList(msgspec.Struct, frozen=True):
     """Consumer groups, at least so far behind."""
 
@@ -178,4 +186,5 @@ Query = (
     | Changed
     | StreamStateGet
     | Offsets
+    | PartitionList
 )

@@ -6,15 +6,16 @@ from heapq import merge
 from itertools import islice
 from operator import attrgetter
 
+from .inspection_replies import FoundOffset, OffsetsReply
 from .inspections import (
     changed,
     get_message,
     list_groups,
     list_messages,
+    list_partitions,
     list_queues,
     list_traces,
 )
-from .inspection_replies import FoundOffset, OffsetsReply
 from .kv import look
 from .kv_replies import KvReply
 from .message import Message
@@ -31,6 +32,7 @@ from .queries import (
     MessageList,
     OffsetEntry,
     Offsets,
+    PartitionList,
     Query,
     QueueList,
     StreamStateGet,
@@ -56,7 +58,7 @@ from .rows import MessageStore
 from .state import State
 from .streams import stream_state
 
-Inspection = QueueList | GroupList | MessageGet | MessageList | TraceList | Changed
+Inspection = QueueList | PartitionList | GroupList | MessageGet | MessageList | TraceList | Changed
 
 UNKNOWN_PARTITION = "UNKNOWN_TOPIC_OR_PARTITION"
 OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
@@ -90,6 +92,8 @@ def _inspect(state: State, query: Inspection, now_us: int) -> Reply:
     match query:
         case QueueList():
             return list_queues(state, query, now_us)
+        case PartitionList():
+            return list_partitions(state, query, now_us)
         case GroupList():
             return list_groups(state, query, now_us)
         case MessageGet():

@@ -22,6 +22,7 @@ from .inspection_replies import (
     MessageReply,
     MessagesReply,
     OffsetsReply,
+    PartitionsReply,
     QueuesReply,
     TraceAdded,
     TraceNamesReply,
@@ -322,4 +323,5 @@ Reply = (
     | RingDeclared
     | RingRemoved
     | OffsetsReply
+    | PartitionsReply
 )

@@ -144,6 +144,7 @@ class PartitionBody(msgspec.Struct, rename="camel"):
     high_watermark: int
     oldest_message: str | None
     newest_message: str | None
+    queue: str | UnsetType = UNSET
 
 
 class QueueBody(msgspec.Struct, rename="camel"):

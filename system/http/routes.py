@@ -21,6 +21,7 @@ from . import (
     parse_kv,
     parse_messages,
     parse_reads,
+    parse_reports,
     parse_streams,
     parse_timers,
     parse_transaction,
@@ -40,6 +41,7 @@ from .request import (
     Local,
     PopRequest,
     ReadRequest,
+    ReportRequest,
     Request,
     RingRequest,
     Write,
@@ -52,6 +54,7 @@ __all__ = [
     "Local",
     "PopRequest",
     "ReadRequest",
+    "ReportRequest",
     "Request",
     "RingRequest",
     "Write",
@@ -87,10 +90,26 @@ _FIXED: Final[dict[tuple[str, str], Parse]] = {
     ("POST", "/api/v1/partitions/changed"): parse_administration.changed,
     ("POST", "/api/v1/stats/refresh"): parse_administration.refresh_stats,
     ("GET", "/api/v1/consumer-groups"): parse_administration.groups,
-    ("GET", "/api/v1/resources/queues"): parse_administration.queues,
-    ("GET", "/api/v1/status/queues"): parse_administration.queues,
-    ("GET", "/api/v1/resources/namespaces"): parse_administration.labels,
-    ("GET", "/api/v1/resources/tasks"): parse_administration.labels,
+    ("GET", "/api/v1/resources/queues"): parse_reports.resources,
+    ("GET", "/api/v1/resources/namespaces"): parse_reports.resources,
+    ("GET", "/api/v1/resources/tasks"): parse_reports.resources,
+    ("GET", "/api/v1/resources/overview"): parse_reports.resources,
+    ("GET", "/api/v1/resources/partitions"): parse_administration.partitions,
+    ("GET", "/api/v1/status"): parse_reports.status,
+    ("GET", "/api/v1/status/queues"): parse_reports.status_queues,
+    ("GET", "/api/v1/status/analytics"): parse_reports.status,
+    ("GET", "/api/v1/status/buffers"): parse_reports.buffers,
+    ("GET", "/api/v1/analytics/queue-lag"): parse_reports.analytics,
+    ("GET", "/api/v1/analytics/queue-ops"): parse_reports.analytics,
+    ("GET", "/api/v1/analytics/queue-parked-replicas"): parse_reports.analytics,
+    ("GET", "/api/v1/analytics/retention"): parse_reports.analytics,
+    ("GET", "/api/v1/analytics/workload"): parse_reports.analytics,
+    ("GET", "/api/v1/analytics/dlq-signatures"): parse_reports.analytics,
+    ("GET", "/api/v1/analytics/partition-liveness"): parse_reports.analytics,
+    ("GET", "/api/v1/analytics/system-metrics"): parse_reports.analytics,
+    ("GET", "/api/v1/analytics/worker-metrics"): parse_reports.analytics,
+    ("GET", "/api/v1/system/shared-state"): parse_reports.shared_state,
+    ("GET", "/status"): parse_reports.alive,
     ("POST", "/api/v1/ephemeral/push"): parse_ephemeral.push,
     ("GET", "/api/v1/ephemeral/pop"): parse_ephemeral.pop,
     ("POST", "/api/v1/ephemeral/ack"): parse_ephemeral.ack,
@@ -182,7 +201,7 @@ def _named_administration(method: str, parts: list[str]) -> Parse | None:
         case ("GET", ["resources", "queues", _, "depth"]):
             return parse_reads.depth
         case ("GET", ["resources" | "status", "queues", _]):
-            return parse_administration.queues
+            return parse_administration.queue
         case ("DELETE", ["resources", "queues", _]):
             return parse_reads.delete_queue
         case ("GET", ["messages", _, _]):

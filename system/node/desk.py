@@ -19,11 +19,13 @@ from ..http.routes import (
     Answer,
     PopRequest,
     ReadRequest,
+    ReportRequest,
     RingRequest,
     Write,
     empty_pop_answer,
     render,
 )
+from .activity import Activity
 from .admission import Admission, grows, overloaded_answer
 from .asker import Asker
 from .barrier import ReadBarrier
@@ -34,6 +36,7 @@ from .leadership import Leadership
 from .overview import Overview, look
 from .parking import WAKES_PER_SUCCESS, ParkingLot, Verdict, lane_of
 from .proposals import Proposals, Waiter
+from .reports import Reports
 from .standing import Standing, storage_full_answer
 
 POP_MARGIN_S: Final = 0.05
@@ -70,6 +73,7 @@ class LeaderDesk:
 
     def __init__(
         self,
+        node: str,
         machine: Machine,
         leadership: Leadership,
         proposals: Proposals,
@@ -83,6 +87,8 @@ class LeaderDesk:
         self._forgets_askers = "orphaned-claims" in bugs
         self.lot = ParkingLot()
         self.ephemeral = EphemeralDesk(machine, leadership)
+        self.activity = Activity(machine)
+        self._reports = Reports(node, machine, self.activity)
         self._machine = machine
         self._leadership = leadership
         self._proposals = proposals
@@ -118,6 +124,7 @@ class LeaderDesk:
             # What is merely gathered yet may still be proposed after its deadline.
             return NotServed(waiter.was_appended or not waiter.settled.is_set())
         self._counters.served += 1
+        self.activity.note(request.command, waiter.reply, self._machine.now_us)
         return Served(render(request, waiter.reply))
 
     async def read(self, request: ReadRequest, deadline: float) -> Outcome:
@@ -126,6 +133,14 @@ class LeaderDesk:
             return NotServed(handed_over=False)
         self._counters.served += 1
         return Served(render(request, self._machine.read(request.query, self.stamp_us())))
+
+    async def report(self, request: ReportRequest, deadline: float) -> Outcome:
+        """Answer a report, once this node is known to lead."""
+        if not await self._barrier.passes(deadline):
+            return NotServed(handed_over=False)
+        answer = await self._reports.answer(request, self.stamp_us())
+        self._counters.served += 1
+        return Served(answer)
 
     async def pop(self, request: PopRequest, asker: Asker, deadline: float) -> Outcome:
         """Claim messages, waiting for some if the request says so.
@@ -197,8 +212,13 @@ class LeaderDesk:
             assert isinstance(reply, PopReply), f"a pop got {type(reply).__name__}"
             if not reply.is_empty:
                 self._counters.served += 1
+                self.activity.note(request.command, reply, self._machine.now_us)
                 return Served(render(request, reply), reply.lease_id or None)
-        return None if request.wait_ms else self._empty()
+        if request.wait_ms:
+            return None
+        if request.command.queue:
+            self.activity.tally(request.command.queue, self._machine.now_us).pop_empty += 1
+        return self._empty()
 
     async def act(self, request: RingRequest, asker: Asker, deadline: float) -> Outcome:
         """Serve ephemeral queues from this node's memory."""
@@ -251,6 +271,7 @@ class LeaderDesk:
         """Whoever waits here is to ask another node."""
         self.lot.send_all_away()
         self.ephemeral.close()
+        self.activity.clear()
 
     def stamp_us(self) -> int:
         """The time at which the machine is asked, never behind what it has seen."""
@@ -282,7 +303,8 @@ class LeaderDesk:
             return
         command = self._machine.due_retention(self.stamp_us())
         if command is not None:
-            self._retaining = self._proposals.submit(command, _RETAIN_COMMAND_BYTES)
+            waiter = self._retaining = self._proposals.submit(command, _RETAIN_COMMAND_BYTES)
+            waiter.abandon(lambda reply: self.activity.note(command, reply, self._machine.now_us))
 
     def _can_pop(self, command: Pop) -> bool:
         return self._machine.can_pop(command, self.stamp_us())

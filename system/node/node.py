@@ -188,6 +188,7 @@ class Node:
 
     def _make_desk(self) -> LeaderDesk:
         return LeaderDesk(
+            self._settings.node,
             self.machine,
             self.leadership,
             self.proposals,

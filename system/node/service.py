@@ -20,6 +20,7 @@ from ..http.routes import (
     Local,
     PopRequest,
     ReadRequest,
+    ReportRequest,
     RingRequest,
     Write,
     empty_pop_answer,
@@ -47,7 +48,7 @@ _FORWARDED_HEADERS: Final = ("content-type", "authorization")
 _SAY_NOTHING_WAS_APPLIED: Final = (429, 507)
 """Not true of a request that an earlier try has handed over: then these are not answers."""
 
-LeaderRequest = Write | PopRequest | ReadRequest | RingRequest
+LeaderRequest = Write | PopRequest | ReadRequest | RingRequest | ReportRequest
 
 
 class LocalAnswers(Protocol):
@@ -264,6 +265,8 @@ class Service:
             return await self._desk.pop(routed, asker, deadline)
         if isinstance(routed, RingRequest):
             return await self._desk.act(routed, asker, deadline)
+        if isinstance(routed, ReportRequest):
+            return await self._desk.report(routed, deadline)
         return await self._desk.read(routed, deadline)
 
     async def _forward(
@@ -313,7 +316,7 @@ class Service:
         if isinstance(routed, PopRequest | RingRequest) and routed.wait_ms:
             return Served(_nothing(routed))
         self._counters.gave_up += 1
-        if handed_over and not isinstance(routed, ReadRequest):
+        if handed_over and not isinstance(routed, ReadRequest | ReportRequest):
             code, text = "outcome_unknown", "connection to a majority lost before the outcome"
         elif self._leadership.leader is None:
             code, text = "no_leader", "no connection to a leader before the deadline"

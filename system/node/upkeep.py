@@ -1,6 +1,6 @@
 """What a serving leader does from time to time although nobody asks: retention by time.
 
-Ephemeral queues are swept here, too.
+Ephemeral queues are swept here, too, and waiting pops counted.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ async def run_upkeep(desk: LeaderDesk, machine: Machine, leadership: Leadership)
         if leadership.is_serving:
             desk.attend_retention()
             desk.ephemeral.sweep(desk.stamp_us())
+            desk.activity.sample(desk.lot.by_queue(), desk.stamp_us())
             ahead_s = (machine.next_retention_us - desk.stamp_us()) / 1_000_000
             pause_s = min(max(ahead_s, PAUSE_S_MIN), PAUSE_S_MAX)
         await trio.sleep(pause_s)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TypeAlias
 
+import trio
+
 from atleastonce.system.broker.commands import FireTimers
 from atleastonce.system.broker.machine import Machine
 from atleastonce.system.broker.planner import Planner
@@ -14,9 +16,13 @@ from atleastonce.system.http.routes import (
     Local,
     PopRequest,
     ReadRequest,
+    ReportRequest,
+    RingRequest,
     render,
     route,
 )
+from atleastonce.system.node.activity import Activity
+from atleastonce.system.node.reports import Reports
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
@@ -54,6 +60,10 @@ class Wire:
         assert not isinstance(request, Local)
         if isinstance(request, ReadRequest | FetchRequest):
             return render(request, self.machine.read(request.query, self.clock_us))
+        assert not isinstance(request, RingRequest), "ephemeral queues need a node"
+        if isinstance(request, ReportRequest):
+            reports = Reports("n1", self.machine, Activity(self.machine))
+            return trio.run(reports.answer, request, self.clock_us)
         if isinstance(request, PopRequest):
             self.machine.can_pop(request.command, self.clock_us)
         entry = self._planner.plan(self.clock_us, (request.command,))
