@@ -50,6 +50,10 @@ def delete_queue(state: State, command: DeleteQueue) -> DeleteQueueReply:
 
 def declare_ring(state: State, command: DeclareRing) -> RingDeclared:
     """Declare an ephemeral queue, or declare it anew."""
+    if command.queue in state.rings:
+        state.rings_changed.change(command.queue, command)
+    else:
+        state.rings_changed.add(command.queue, command)
     state.rings[command.queue] = command
     return RingDeclared(command.queue, command.given)
 
@@ -59,7 +63,10 @@ def remove_ring(state: State, command: RemoveRing) -> RingRemoved:
     first = state.outcomes.first("remove-ring", command.request_id)
     if isinstance(first, RingRemoved):
         return first
-    reply = RingRemoved(command.queue, state.rings.pop(command.queue, None) is not None)
+    was_declared = state.rings.pop(command.queue, None) is not None
+    if was_declared:
+        state.rings_changed.drop(command.queue)
+    reply = RingRemoved(command.queue, was_declared)
     state.outcomes.remember("remove-ring", command.request_id, reply, state.now_us)
     return reply
 

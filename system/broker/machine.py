@@ -247,7 +247,7 @@ class Machine:
 
     def queue_of(self, partition_id: str) -> str | None:
         """The name of a partition's queue."""
-        partition = self._state.partitions.get(partition_id)
+        partition = self._state.partition_by_id(partition_id)
         return None if partition is None else partition.queue
 
     @property

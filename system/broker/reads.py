@@ -176,7 +176,7 @@ def _offset_since(state: State, wanted: OffsetEntry) -> FoundOffset:
     offset = partition.first_since(wanted.since_us)
     if offset == end:
         return FoundOffset(wanted.queue, wanted.partition, None, None, end, start)
-    created_us = partition.at(offset).created_us
+    created_us = partition.created_us(offset)
     return FoundOffset(wanted.queue, wanted.partition, offset, created_us, end, start)
 
 

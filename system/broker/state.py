@@ -44,6 +44,7 @@ class State:
         traces_changed: By id.
         streams: State of streaming queries.
         rings: Declarations of ephemeral queues, by name.
+        rings_changed: By name.
         outcomes: First answers.
         changes: What of all this no checkpoint has yet.
         messages: Where payloads are that have left memory; None when none ever do.
@@ -69,6 +70,7 @@ class State:
         self.traces_changed: Dirty[str, TraceRow] = Dirty()
         self.streams = StreamTable()
         self.rings: dict[str, DeclareRing] = {}
+        self.rings_changed: Dirty[str, DeclareRing] = Dirty()
         self.outcomes = Outcomes()
         self.is_awaited = True
         self.touched: set[str] = set()
@@ -117,6 +119,7 @@ class State:
             self.traces_changed,
             self.streams.queries_changed,
             self.streams.rows_changed,
+            self.rings_changed,
             self.outcomes.changed,
         )
         for table in tables:

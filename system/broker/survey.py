@@ -99,7 +99,7 @@ def _add(figures: QueueFigures, partition: Partition, now_us: int) -> None:
             figures.leases += 1
             processing = max(processing, min(waiting, lease.last - first + 1))
         if waiting:
-            figures.lag_us = max(figures.lag_us, now_us - partition.at(first).created_us)
+            figures.lag_us = max(figures.lag_us, now_us - partition.created_us(first))
     figures.pending += pending
     figures.processing += max(0, processing)
     figures.lag_max = max(figures.lag_max, pending)
