@@ -3,8 +3,8 @@
 Served: push, pop of a queue, of one partition or by labels, ack, ack/batch, lease extend,
 transaction (acks, pushes, KV, timers; `positions` are refused), timers, KV, locks, configure, queue
 deletion and reads, depth, dead letters, messages, consumer groups, traces, fetch and
-partitions/changed, ephemeral queues, streaming queries, health and metrics, and what describes all of
-these (see `openapi`). Everything else is 404 `no_such_route`: analytics.
+partitions/changed, ephemeral queues, status and analytics, streaming queries, health and metrics,
+and what describes all of these (see `openapi`). Everything else is 404 `no_such_route`.
 
 Null means absent (except inside configure's options), bodies may be missing where everything in
 them is optional, and unknown keys and parameters are ignored.

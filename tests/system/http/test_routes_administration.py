@@ -205,16 +205,16 @@ def test_queues_are_listed_and_shown(wire: Wire) -> None:
         assert isinstance(shown["options"], dict)
         assert shown["options"]["leaseTime"] == 9
     assert wire.send("GET", "/api/v1/status/queues/x").status == 404
-    counts: dict[str, Json] = {
+    labelled: dict[str, Json] = {
         "queues": 1,
         "partitions": 1,
         "messages": {"total": 2, "pending": 2},
     }
     assert wire.record("GET", "/api/v1/resources/namespaces") == {
-        "namespaces": [{"namespace": "shop", "name": "shop", **counts}]
+        "namespaces": [{"namespace": "shop", "name": "shop", **labelled}]
     }
     assert wire.record("GET", "/api/v1/resources/tasks") == {
-        "tasks": [{"task": "mail", "name": "mail", **counts}]
+        "tasks": [{"task": "mail", "name": "mail", **labelled}]
     }
 
 

@@ -22,6 +22,8 @@ from atleastonce.system.http.routes import (
     route,
 )
 from atleastonce.system.node.activity import Activity
+from atleastonce.system.node.ephemeral import EphemeralDesk
+from atleastonce.system.node.leadership import Leadership
 from atleastonce.system.node.reports import Reports
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
@@ -37,6 +39,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.machine = Machine()
+        self.ephemeral = EphemeralDesk(self.machine, Leadership())
         self.clock_us = 1_800_000_000_000_000
         self._planner = Planner(lambda count: bytes(range(count)))
         self._index = 0
@@ -60,7 +63,8 @@ class Wire:
         assert not isinstance(request, Local)
         if isinstance(request, ReadRequest | FetchRequest):
             return render(request, self.machine.read(request.query, self.clock_us))
-        assert not isinstance(request, RingRequest), "ephemeral queues need a node"
+        if isinstance(request, RingRequest):
+            return self.ephemeral.act(request, self.clock_us)
         if isinstance(request, ReportRequest):
             reports = Reports("n1", self.machine, Activity(self.machine))
             return trio.run(reports.answer, request, self.clock_us)
