@@ -14,13 +14,17 @@ import msgspec
 from .answer import JSON
 from .surface import GROUP_EXAMPLE, QUEUE_EXAMPLE, Media, Operation, Parameter, Schema
 from .surface_administration import ADMINISTRATION_OPERATIONS
+from .surface_ephemeral import EPHEMERAL_OPERATIONS
 from .surface_messages import MESSAGE_OPERATIONS
+from .surface_reports import REPORT_OPERATIONS
 from .surface_state import STATE_OPERATIONS
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *MESSAGE_OPERATIONS,
     *ADMINISTRATION_OPERATIONS,
     *STATE_OPERATIONS,
+    *EPHEMERAL_OPERATIONS,
+    *REPORT_OPERATIONS,
 )
 
 _REF: Final = "#/components/schemas/{name}"
@@ -125,7 +129,9 @@ def _operation(operation: Operation, schemas: dict[Any, Schema]) -> Schema:
 def _identity(operation: Operation) -> str:
     parts = [part for part in operation.path.split("/") if part not in ("", "api", "v1")]
     words = [part.strip("{}").replace(".", "-") for part in parts]
-    return "-".join([operation.method.lower(), *(words or ["page"])])
+    if not operation.path.startswith(("/api/", "/streams/")):
+        words.insert(0, "node")
+    return "-".join([operation.method.lower(), *words])
 
 
 def _named(name: str) -> Schema:

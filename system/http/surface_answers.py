@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from .inspection_bodies import PartitionBody
 from .kv_bodies import KvRowBody
 from .surface import Count
 from .surface_forms import Version
@@ -131,16 +132,49 @@ class GoneAnswer(Struct):
     code: str
 
 
-class NamespacesAnswer(Struct):
-    """Labels and how many queues have them."""
+class LabelCounts(Struct):
+    """Messages of the queues with a label."""
 
-    namespaces: list[dict[str, str | int]]
+    total: int
+    pending: int
+
+
+class LabelAnswer(Struct):
+    """One label, and the queues that have it."""
+
+    name: str
+    queues: int
+    partitions: int
+    messages: LabelCounts
+    namespace: str | UnsetType = UNSET
+    task: str | UnsetType = UNSET
+
+
+class NamespacesAnswer(Struct):
+    """Labels and the queues that have them."""
+
+    namespaces: list[LabelAnswer]
 
 
 class TasksAnswer(Struct):
-    """Labels and how many queues have them."""
+    """Labels and the queues that have them."""
 
-    tasks: list[dict[str, str | int]]
+    tasks: list[LabelAnswer]
+
+
+class PageAnswer(Struct):
+    """Which page."""
+
+    limit: int
+    offset: int
+
+
+class PartitionsAnswer(Struct):
+    """A page of partitions."""
+
+    partitions: list[PartitionBody]
+    total: int
+    pagination: PageAnswer
 
 
 class QueryAnswer(Struct):

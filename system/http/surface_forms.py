@@ -266,3 +266,29 @@ class SeekForm(Struct, rename="camel"):
 
     to_end: bool | None = None
     timestamp: Annotated[str, Meta(examples=["2026-01-01T00:00:00Z"])] | None = None
+
+
+class RingWindowForm(Struct):
+    """Let a waiting pop that finds fewer than `count` messages wait `ms` longer for more."""
+
+    ms: Count = 0
+    count: Count = 0
+
+
+class RingOptionsForm(Struct, rename="camel", forbid_unknown_fields=True):
+    """Bounds of an ephemeral queue; the list is closed."""
+
+    max_bytes: Count | None = None
+    max_length: Count | None = None
+    policy: Annotated[str, Meta(pattern="^(reject|dropOldest)$")] | None = None
+    ttl_seconds: Count | None = None
+    lease_seconds: Count | None = None
+    retry_limit: Count | None = None
+    window_buffer: RingWindowForm | None = None
+
+
+class DeclareForm(Struct):
+    """An ephemeral queue and its bounds."""
+
+    queue: Name
+    options: RingOptionsForm | None = None

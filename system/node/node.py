@@ -188,6 +188,7 @@ class Node:
 
     def _make_desk(self) -> LeaderDesk:
         return LeaderDesk(
+            self._settings.node,
             self.machine,
             self.leadership,
             self.proposals,
@@ -305,7 +306,7 @@ class Node:
     def _notice_step_down(self) -> None:
         self.leadership.is_serving = False
         self.proposals.step_down()
-        self.desk.lot.send_all_away()
+        self.desk.send_all_away()
 
     def _turned_away(self) -> None:
         self._counters.refused_connections += 1

@@ -198,10 +198,40 @@ def removal(say: Say) -> None:
     say("DELETE", "/api/v1/resources/queues/none")
 
 
+def reports(say: Say) -> None:
+    entries: list[Json] = [{"queue": "q", "partition": "Default", "timestamp": 0}]
+    say("POST", "/api/v1/fetch/offsets", {"entries": [*entries, {"queue": "none", "timestamp": 0}]})
+    for path in ("overview", "partitions?queue=q&limit=2"):
+        say("GET", f"/api/v1/resources/{path}")
+    for path in ("status", "status/analytics?interval=minute"):
+        say("GET", f"/api/v1/{path}")
+    for name in ("queue-lag", "queue-ops", "queue-parked-replicas", "retention", "workload"):
+        say("GET", f"/api/v1/analytics/{name}?queue=q")
+    for name in ("dlq-signatures?queue=q", "partition-liveness", "system-metrics"):
+        say("GET", f"/api/v1/analytics/{name}")
+    say("GET", "/api/v1/analytics/worker-metrics?from=2026-01-01T00:00:00Z")
+
+
+def ephemeral(say: Say) -> None:
+    base = "/api/v1/ephemeral"
+    window: Json = {"ms": 5, "count": 2}
+    options: Json = {"maxLength": 9, "policy": "dropOldest", "windowBuffer": window}
+    say("POST", f"{base}/configure", {"queue": "e", "options": options}, 201)
+    say("POST", f"{base}/push", {"queue": "e", "messages": [{"payload": {"n": 1}}]}, 201)
+    message = say("GET", f"{base}/pop?queue=e&group=g")["messages"][0]
+    acks: list[Json] = [{"id": message["id"], "status": "retry"}, {"id": "e:old:p:0"}]
+    say("POST", f"{base}/ack", {"queue": "e", "group": "g", "acks": acks})
+    say("GET", f"{base}/queues")
+    say("GET", f"{base}/queues/e/depth?group=g")
+    say("GET", f"{base}/queues/none/depth", status=404)
+    say("POST", f"{base}/reset", {"queue": "e"})
+    say("DELETE", f"{base}/queue/e")
+
+
 @pytest.fixture(scope="module")
 def conversation() -> Conversation:
     held = Conversation()
-    for chapter in (messages, bundles, state, inspection, removal):
+    for chapter in (messages, bundles, state, inspection, reports, ephemeral, removal):
         chapter(held.say)
     return held
 
