@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import traceback
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+import msgspec
 import trio
 
 from ..http import framing
@@ -159,6 +161,7 @@ class Service:
         else:
             with self._place(routed, len(forward.body)) as has_place:
                 if has_place:
+                    routed = _asked(routed, forward.asking, forward.trial)
                     outcome = await self._serve_forwarded(
                         routed, asker, len(forward.body), deadline
                     )
@@ -215,7 +218,10 @@ class Service:
         """Ask the leader, whoever that is, until there is an answer or no time left."""
         deadline = trio.current_time() + deadline_ms / 1000
         handed_over = False
+        asking, trial = self._new_id() if isinstance(routed, PopRequest) else "", 0
         while True:
+            trial += 1
+            routed = _asked(routed, asking, trial)
             if self._leadership.is_serving:
                 outcome = await self._serve(routed, asker, len(request.body), deadline)
             else:
@@ -278,7 +284,19 @@ class Service:
             name: request.headers[name] for name in _FORWARDED_HEADERS if name in request.headers
         }
         left_ms = max(0, round((deadline - trio.current_time()) * 1000))
-        ask = link.ask(request.method, request.target, headers, request.body, request_id, left_ms)
+        asking, trial = "", 0
+        if isinstance(routed, PopRequest):
+            asking, trial = routed.command.asking, routed.command.trial
+        ask = link.ask(
+            request.method,
+            request.target,
+            headers,
+            request.body,
+            request_id,
+            left_ms,
+            asking,
+            trial,
+        )
         try:
             if isinstance(routed, PopRequest):
                 await self._await_pop(link, ask, asker, deadline + _POP_ANSWER_GRACE_S)
@@ -342,11 +360,15 @@ class Service:
             )
             return error_answer(500, "internal", "the node could not read this request")
 
+    def _new_id(self) -> str:
+        """Unlike any other, of any node, ever."""
+        self._last_id += 1
+        return f"{self._id_prefix}{self._last_id}"
+
     def _request_id(self, headers: Mapping[str, str]) -> str:
         given = headers.get("x-request-id")
         if given is None:
-            self._last_id += 1
-            return f"{self._id_prefix}{self._last_id}"
+            return self._new_id()
         if not given or len(given) > REQUEST_ID_MAX:
             raise BadHeaderError(
                 f"x-request-id has {len(given)} characters; 1 to {REQUEST_ID_MAX} are allowed"
@@ -360,3 +382,11 @@ class Service:
         if given.isascii() and given.isdigit() and 0 < int(given) <= DEADLINE_MS_MAX:
             return int(given)
         raise BadHeaderError(f"x-deadline-ms is {given!r}; 1 to {DEADLINE_MS_MAX} are allowed")
+
+
+def _asked(routed: LeaderRequest, asking: str, trial: int) -> LeaderRequest:
+    """A pop that says whose it is, and how often it was asked for; anything else as it is."""
+    if not isinstance(routed, PopRequest):
+        return routed
+    command = msgspec.structs.replace(routed.command, asking=asking, trial=trial)
+    return dataclasses.replace(routed, command=command)
