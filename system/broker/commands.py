@@ -89,6 +89,10 @@ class Pop(msgspec.Struct, array_like=True, frozen=True, tag="pop", kw_only=True)
             (autopilot shares the ready partitions among them).
         namespace: With an empty queue: only queues with this label.
         task: As `namespace`; at least one of the two is given then.
+        asking: Names the client's request at the node that serves it, unlike all others; a client
+            may send one `request_id` twice, and each time wait for an answer of its own.
+        trial: Counts how often that node has asked a leader for it. A later trial says that what
+            an earlier one was answered will not be delivered.
     """
 
     request_id: str
@@ -105,6 +109,8 @@ class Pop(msgspec.Struct, array_like=True, frozen=True, tag="pop", kw_only=True)
     waiting: int = 1
     namespace: str | None = None
     task: str | None = None
+    asking: str = ""
+    trial: int = 0
 
 
 class AckItem(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -218,11 +224,18 @@ class FireTimers(msgspec.Struct, array_like=True, frozen=True, tag="fire"):
 class TakeBack(msgspec.Struct, array_like=True, frozen=True, tag="take-back"):
     """Undo a claim whose answer nobody received: lease gone, delivery attempt restored.
 
-    Does nothing once anybody acked or extended by the lease, or while a repeat of the same pop
-    has been answered (each answer needs its own take-back).
+    Does nothing once anybody acked or extended by the lease, while another asking was answered
+    with the same claim (each needs a take-back of its own), or if a later trial of this one was.
+
+    Attributes:
+        lease_id: Names the claim.
+        asking: See `Pop`.
+        trial: See `Pop`.
     """
 
     lease_id: str
+    asking: str = ""
+    trial: int = 0
 
 
 class RegisterQuery(msgspec.Struct, array_like=True, frozen=True, tag="register-query"):

@@ -61,7 +61,7 @@ def pop(state: State, mint: Mint, command: Pop) -> PopReply:
     """
     repeated = state.claims.repeated(command.request_id, state.now_us)
     if repeated is not None:
-        repeated.answers += 1
+        repeated.answers[command.asking] = command.trial
         state.claims.note(repeated)
         return _same_claim(state, command, repeated)
     if not command.queue:
@@ -101,9 +101,12 @@ def take_back(state: State, command: TakeBack) -> TakeBackReply:
     claim = state.claims.by_lease(command.lease_id)
     if claim is None or claim.is_received:
         return TakeBackReply(False)
-    claim.answers -= 1
+    if claim.answers.get(command.asking) != command.trial:
+        # Of an earlier trial: the later one is on its way to the client.
+        return TakeBackReply(False)
+    del claim.answers[command.asking]
     state.claims.note(claim)
-    if claim.answers > 0:
+    if claim.answers:
         return TakeBackReply(False)
     for cursor, before in list(claim.held.values()):
         state.move(cursor, taken_back(cursor.position, before))
@@ -153,7 +156,8 @@ def _claim(
     budget, width, autopilot = _sizes(command, available)
     lease_id = "" if command.auto_ack else mint.new_id()
     state.claims_made += 1
-    claim = Claim(state.claims_made, lease_id, command.request_id)
+    answers = {command.asking: command.trial}
+    claim = Claim(state.claims_made, lease_id, command.request_id, answers)
     if lease_id:
         state.claims.add(claim)
     runs: list[ClaimedRun] = []

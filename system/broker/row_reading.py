@@ -187,8 +187,8 @@ class _Restorer:
 
     def _claim(self, key: bytes, value: bytes) -> None:
         row = _decoder(ClaimRow).decode(value)
-        claim = Claim(number_of(key), row.lease_id, row.request_id)
-        claim.answers, claim.is_received = row.answers, row.is_received
+        claim = Claim(number_of(key), row.lease_id, row.request_id, dict(row.answers))
+        claim.is_received = row.is_received
         for held in row.held:
             claim.held[held.cursor] = (self._cursors[held.cursor], held.before)
         self._state.claims.add(claim)

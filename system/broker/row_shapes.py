@@ -84,7 +84,7 @@ class ClaimRow(msgspec.Struct, array_like=True, frozen=True):
 
     lease_id: str
     request_id: str
-    answers: int
+    answers: tuple[tuple[str, int], ...]
     is_received: bool
     held: tuple[HeldRow, ...]
 

@@ -184,7 +184,8 @@ def _run(run: Run) -> RunRow:
 
 def _claim(claim: Claim) -> ClaimRow:
     held = [HeldRow(cursor.number, before) for cursor, before in claim.held.values()]
-    return ClaimRow(claim.lease_id, claim.request_id, claim.answers, claim.is_received, tuple(held))
+    answers = tuple(claim.answers.items())
+    return ClaimRow(claim.lease_id, claim.request_id, answers, claim.is_received, tuple(held))
 
 
 def _dead_letter(letter: DeadLetter) -> object:
