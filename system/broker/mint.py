@@ -40,6 +40,12 @@ class Mint:
         low = (sequence & _LOW_MASK) << _SEED_BITS | self._seed
         return f"{self._prefix}{0x8000 | sequence >> _LOW_BITS:04x}-{low:012x}"
 
+    def new_ids(self, count: int) -> list[str]:
+        """The next so many ids."""
+        mark = self.next_mark
+        self._next += count
+        return marked_ids(self._now_us, mark, count)
+
     @property
     def next_mark(self) -> int:
         """The mark of the id that `new_id` would return."""

@@ -117,6 +117,12 @@ class Partition(msgspec.Struct, eq=False, gc=False):
                 return offset
         return None
 
+    def knows_none_of(self, transaction_ids: set[str]) -> bool:
+        """Whether no remembered message has any of these transaction ids."""
+        if self._index is not None:
+            return self._index.keys().isdisjoint(transaction_ids)
+        return all(transaction_ids.isdisjoint(run.all_names) for run in self.remembered())
+
     def resolve(self, transaction_id: str, committed: int, last: int) -> int | None:
         """Find the offset that an ack means.
 
@@ -271,7 +277,11 @@ class Partition(msgspec.Struct, eq=False, gc=False):
 
     def _note(self, index: dict[str, int], run: Run) -> None:
         offset = run.first
-        for name in run.all_names:
+        names = run.all_names
+        if index.keys().isdisjoint(names):
+            index.update(zip(names, range(offset, offset + len(names)), strict=True))
+            return
+        for name in names:
             earlier = index.get(name)
             if earlier is not None:
                 if self._repeated is None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from .commands import FireTimers, Push, PushItem
 from .message import Body, Run, body_of, request_mark
-from .mint import Mint
+from .mint import MARK_STEP, Mint
 from .partition import Partition
 from .queue import Queue
 from .replies import FireReply, PushedItem, PushReply, PushStatus
@@ -44,6 +44,9 @@ def push(state: State, mint: Mint, command: Push) -> PushReply:
             mine = items if len(own) == len(items) else [items[place] for place in own]
             answers, is_unsure = _store_run(state, mint, mine, request)
             needs_memory = needs_memory or is_unsure
+            if mine is items:
+                results = answers
+                break
             for place, answer in zip(own, answers, strict=True):
                 results[place] = answer
         reply = PushReply(tuple(results))
@@ -112,6 +115,11 @@ def _store_run(
     queue = state.queue_for(items[0].queue, mint)
     partition = state.partition_for(queue, items[0].partition)
     queue_name, deduplicates = queue.name, bool(queue.options.dedup_us)
+    if deduplicates:
+        names = [item.transaction_id for item in items]
+        distinct = set(names)
+        if len(distinct) == len(names) and "" not in distinct and partition.knows_none_of(distinct):
+            return _store_all(state, mint, queue, partition, items, request), False
     is_unsure = not deduplicates
     seen: dict[str, PushedItem] = {}
     results: list[PushedItem] = []
@@ -148,11 +156,39 @@ def _store_run(
     return results, is_unsure
 
 
+def _store_all(
+    state: State,
+    mint: Mint,
+    queue: Queue,
+    partition: Partition,
+    items: Sequence[PushItem],
+    request: int,
+) -> list[PushedItem]:
+    """Store items none of which can be a duplicate."""
+    queue_name, first, mark = queue.name, partition.end, mint.next_mark
+    stored = [
+        PushedItem(message_id, item.transaction_id, queue_name, "queued", offset)
+        for offset, (message_id, item) in enumerate(
+            zip(mint.new_ids(len(items)), items, strict=True), start=first
+        )
+    ]
+    start = size = 0
+    for place, item in enumerate(items, start=1):
+        size += len(item.payload)
+        if place - start == RUN_MESSAGES_MAX or size >= RUN_BYTES_MAX or place == len(items):
+            own = slice(start, place)
+            _append(
+                state, partition, items[own], stored[own], mark + start * MARK_STEP, size, request
+            )
+            start, size = place, 0
+    return stored
+
+
 def _append(
     state: State,
     partition: Partition,
-    items: list[PushItem],
-    stored: list[PushedItem],
+    items: Sequence[PushItem],
+    stored: Sequence[PushedItem],
     mark: int,
     size: int,
     request: int,
