@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test check format lint types layers campaign conformance bench clean
+.PHONY: install demo test test-page check format lint types layers campaign conformance bench clean
 
 install: $(STAMP)
 
@@ -22,6 +22,12 @@ demo: install
 
 test: install
 	$(BIN)/python -m pytest -n 2 -q
+	@echo "Not among these tests: the page in Chromium (make test-page), fuzzing (make fuzz), Queen's own suite (make conformance)."
+
+test-page: install
+	@command -v chromedriver >/dev/null && { command -v chromium || command -v chromium-browser; } >/dev/null || \
+		{ echo "make test-page needs a browser; on Debian: apt-get install chromium chromium-driver" >&2; exit 2; }
+	$(BIN)/python -m pytest -q tests/browser
 
 check: install lint types layers
 	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_packaging.py

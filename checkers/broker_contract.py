@@ -9,6 +9,9 @@ import msgspec
 from .contract import ContractError
 from .verdict import Json
 
+STALLED: Final = "stalled"
+STALLED_SENTENCE: Final = "with every fault over, a node acknowledged no write for 12 s"
+
 QUEUE_RULES: Final[dict[str, str]] = {
     "lost": "an enqueue was acknowledged, and after the drain no delivery of it was ever acked",
     "unexpected": "a message was delivered that nobody enqueued, or whose enqueue certainly failed",
@@ -20,6 +23,8 @@ QUEUE_RULES: Final[dict[str, str]] = {
     "pop-skip": "a pop began above everything that could have been acked",
     "payload-mismatch": "a message arrived with another payload than it was enqueued with",
     "ack-not-recalled": "a repeated ack was refused, though its lease was the last one released",
+    "claim-left-behind": "a message's attempt counts a claim that no pop can have held",
+    STALLED: STALLED_SENTENCE,
 }
 
 LOG_RULES: Final[dict[str, str]] = {
@@ -40,6 +45,7 @@ LOG_RULES: Final[dict[str, str]] = {
     "record-mismatch": "a record's id does not name its partition's key and its value",
     "empty-below-hwm": "nothing was returned below the reported high watermark",
     "torn": "a transaction was visible in part",
+    STALLED: STALLED_SENTENCE,
 }
 
 CLAIM_RULES: Final[dict[str, str]] = {
@@ -47,6 +53,7 @@ CLAIM_RULES: Final[dict[str, str]] = {
     "not-the-winner": "a read or a loser was told another value than the winner's",
     "value-from-nowhere": "a key had a value that nobody put, or whose claim certainly failed",
     "absent-after-claim": "a key was absent after somebody had been told its value",
+    STALLED: STALLED_SENTENCE,
 }
 
 BROKER_RULES: Final[dict[str, dict[str, str]]] = {

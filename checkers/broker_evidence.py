@@ -93,6 +93,12 @@ def pairs_of(run: RunRecords) -> list[Paired]:
     return [Paired(invoke, end) for invoke, end in pair_ops(run.ops)]
 
 
+def windows_of(run: RunRecords) -> Windows:
+    """Return the windows of its faults."""
+    last_ns = max((op.time_ns for op in run.ops), default=0)
+    return Windows(run.faults, load_contract(), last_ns)
+
+
 def decode_value(op: Op, kind: type[T], evidence: OpEvidence) -> T | None:
     """Read an operation's value; one that is not of its kind is damage."""
     try:
@@ -131,8 +137,7 @@ def conclude_ops(
             on the rate of a violation that was not seen.
     """
     violations = Counter(finding.rule for finding in findings)
-    last_ns = max((op.time_ns for op in run.ops), default=0)
-    windows = Windows(run.faults, load_contract(), last_ns)
+    windows = windows_of(run)
     shown: Counter[str] = Counter()
     witnesses: list[Violation] = []
     for rule in contract.rules:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ..histories.claim_ops import CLAIM, FINAL_READ, READ, Claim, Claimed, KeyValue, ReadKey
 from ..histories.folder import RunRecords
 from ..histories.ops import Op
-from .broker_contract import CLAIM_RULES, BrokerContract
+from .broker_contract import CLAIM_RULES, STALLED, BrokerContract
 from .broker_evidence import (
     OpEvidence,
     OpFinding,
@@ -18,7 +18,9 @@ from .broker_evidence import (
     decode_value,
     pairs_of,
     weigh_run,
+    windows_of,
 )
+from .stalls import judge_stalled
 from .verdict import Json, Verdict
 
 
@@ -58,6 +60,7 @@ def check_claim(run: RunRecords, contract: BrokerContract) -> Verdict:
     keys = _derive(pairs, evidence)
     _weigh(keys, pairs, contract, evidence)
     findings = [finding for name, key in keys.items() for finding in _judge(name, key)]
+    findings += judge_stalled(pairs, windows_of(run), (CLAIM,))
     ends = Counter(
         pair.end.type if pair.end else "info" for pair in pairs if pair.invoke.f == CLAIM
     )
@@ -70,6 +73,7 @@ def check_claim(run: RunRecords, contract: BrokerContract) -> Verdict:
         "failed_reads": sum(pair.invoke.f == READ and pair.is_fail for pair in pairs),
     }
     judged = {rule: len(keys) if rule == "two-winners" else sights for rule in CLAIM_RULES}
+    judged[STALLED] = 0
     return conclude_ops(run, contract, evidence, findings, strength, judged)
 
 

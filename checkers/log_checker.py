@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from ..histories.folder import RunRecords
-from .broker_contract import LOG_RULES, BrokerContract
-from .broker_evidence import OpEvidence, conclude_ops, pairs_of, weigh_run
+from ..histories.log_ops import SEND
+from .broker_contract import LOG_RULES, STALLED, BrokerContract
+from .broker_evidence import OpEvidence, conclude_ops, pairs_of, weigh_run, windows_of
 from .log_facts import LogFacts, derive_log
 from .log_rules_polls import judge_poll_order, judge_within_polls
 from .log_rules_sends import (
@@ -20,6 +21,7 @@ from .log_rules_sends import (
     judge_unseen,
     judge_within_transactions,
 )
+from .stalls import judge_stalled
 from .verdict import Json, Verdict
 
 _OF_POLLS = (
@@ -36,7 +38,8 @@ _OF_TRANSACTIONS = ("G0", "int-nonmonotonic-send", "int-send-skip", "torn")
 def check_log(run: RunRecords, contract: BrokerContract) -> Verdict:
     """Judge a run by every rule of `LOG_RULES`; a hundred thousand operations take some seconds."""
     evidence = weigh_run(run)
-    facts = derive_log(pairs_of(run), evidence)
+    pairs = pairs_of(run)
+    facts = derive_log(pairs, evidence)
     _weigh(facts, contract, evidence)
     lost_writes = list(judge_lost_write(facts))
     names = {name for finding in lost_writes for name in finding.about}
@@ -53,6 +56,7 @@ def check_log(run: RunRecords, contract: BrokerContract) -> Verdict:
         *judge_poll_order(facts),
         *judge_within_polls(facts),
         *judge_torn(facts),
+        *judge_stalled(pairs, windows_of(run), (SEND,)),
     ]
     return conclude_ops(run, contract, evidence, findings, _strength(facts), _judged(facts))
 
@@ -66,6 +70,7 @@ def _judged(facts: LogFacts) -> dict[str, int]:
         if rule in _OF_TRANSACTIONS
         else len(facts.sent)
         for rule in LOG_RULES
+        if rule != STALLED
     }
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from ..histories.folder import RunRecords
-from .broker_contract import QUEUE_RULES, BrokerContract
-from .broker_evidence import OpEvidence, conclude_ops, pairs_of, weigh_run
+from ..histories.queue_ops import ENQUEUE
+from .broker_contract import QUEUE_RULES, STALLED, BrokerContract
+from .broker_evidence import OpEvidence, conclude_ops, pairs_of, weigh_run, windows_of
+from .queue_claims import judge_left_behind
 from .queue_facts import QueueFacts, derive_queue
 from .queue_rules import (
     judge_acked_twice,
@@ -20,6 +22,7 @@ from .queue_rules import (
     judge_skip,
     judge_unexpected,
 )
+from .stalls import judge_stalled
 from .verdict import Json, Verdict
 
 _PER_POP = ("pop-internal-gap", "pop-skip")
@@ -28,7 +31,8 @@ _PER_POP = ("pop-internal-gap", "pop-skip")
 def check_queue(run: RunRecords, contract: BrokerContract) -> Verdict:
     """Judge a run by every rule of `QUEUE_RULES`; 100,000 operations take some seconds."""
     evidence = weigh_run(run)
-    facts = derive_queue(pairs_of(run), evidence)
+    pairs = pairs_of(run)
+    facts = derive_queue(pairs, evidence)
     _weigh(facts, evidence)
     findings = [
         *judge_unexpected(facts),
@@ -44,8 +48,11 @@ def check_queue(run: RunRecords, contract: BrokerContract) -> Verdict:
     if not facts.open_pops:
         findings += judge_skip(facts)
         findings += judge_recall(facts)
+    windows = windows_of(run)
+    findings += judge_left_behind(facts, windows)
+    findings += judge_stalled(pairs, windows, (ENQUEUE,))
     judged = {rule: len(facts.pops) if rule in _PER_POP else _taken(facts) for rule in QUEUE_RULES}
-    judged["ack-not-recalled"] = len(facts.again)
+    judged |= {"ack-not-recalled": len(facts.again), STALLED: 0}
     return conclude_ops(run, contract, evidence, findings, _strength(facts), judged)
 
 
@@ -83,7 +90,8 @@ def _strength(facts: QueueFacts) -> dict[str, Json]:
         "recovered": recovered,
         "pops": len(facts.pops),
         "empty_pops": sum(not pop.deliveries for pop in facts.pops),
-        "unanswered_pops": facts.unanswered,
+        "unanswered_pops": len(facts.unanswered),
+        "hung_up_pops": sum(pop.asked.hang_up_ms is not None for pop in facts.pops),
         "deliveries": len(taken),
         "redelivered": sum(len(all_) > 1 for all_ in facts.taken.values()),
         "acks_again": dict(Counter(ack for again in facts.again for ack in again.acks)),

@@ -77,6 +77,21 @@ class Pop:
 
 
 @dataclass(frozen=True, slots=True)
+class Unanswered:
+    """One dequeue whose pop had no answer: it may have claimed something, and nobody knows what.
+
+    Attributes:
+        asked: What was asked for.
+        invoke_ns: When it began.
+        end_ns: When it was given up; None if it never ended.
+    """
+
+    asked: Dequeue
+    invoke_ns: int
+    end_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Taken:
     """One delivery of one message."""
 
@@ -119,8 +134,8 @@ class QueueFacts:
         taken: Deliveries by id, in order of their pops' invocation.
         puts_again: Enqueues that were asked for once more, and answered.
         again: Acks that were asked for once more, and answered.
-        unanswered: Pops that failed.
-        open_pops: Pops that never ended: nobody knows what they took.
+        unanswered: Pops that failed, and those that never ended.
+        open_pops: How many never ended.
         is_drained: Whether the drain reached its end.
     """
 
@@ -129,7 +144,7 @@ class QueueFacts:
     taken: dict[str, list[Taken]] = field(default_factory=lambda: defaultdict(list))
     puts_again: list[Put] = field(default_factory=list)
     again: list[Again] = field(default_factory=list)
-    unanswered: int = 0
+    unanswered: list[Unanswered] = field(default_factory=list)
     open_pops: int = 0
     is_drained: bool = False
 
@@ -171,11 +186,11 @@ def _add_put(facts: QueueFacts, pair: Paired, evidence: OpEvidence) -> None:
 
 def _add_pop(facts: QueueFacts, pair: Paired, evidence: OpEvidence) -> None:
     asked = decode_value(pair.invoke, Dequeue, evidence)
-    if pair.end is None:
-        facts.open_pops += 1
-        return
-    if pair.is_fail:
-        facts.unanswered += 1
+    if pair.end is None or pair.is_fail:
+        facts.open_pops += pair.end is None
+        if asked is not None:
+            end_ns = None if pair.end is None else pair.end.time_ns
+            facts.unanswered.append(Unanswered(asked, pair.invoke.time_ns, end_ns))
         return
     done = decode_value(pair.end, Dequeued, evidence)
     if asked is None or done is None:

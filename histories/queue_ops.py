@@ -55,6 +55,8 @@ class Dequeue(msgspec.Struct, frozen=True, kw_only=True):
         wait_ms: How long the broker may wait for a message.
         lease_s: Lease of what is delivered.
         final: Whether it belongs to the final drain.
+        hang_up_ms: After so long the client hangs up; None if it waits to the end. Such a pop that
+            ended ok without deliveries was not answered, and the node knew so.
     """
 
     partition: str | None
@@ -62,6 +64,7 @@ class Dequeue(msgspec.Struct, frozen=True, kw_only=True):
     wait_ms: int
     lease_s: int
     final: bool = False
+    hang_up_ms: int | None = None
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):

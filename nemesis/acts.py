@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import trio
 
 from ..histories.ops import Json
+from .fault import Fault
 from .plan import NemesisSettings
 from .process import ProcessGoneError, send_to, wait_gone
 from .world import Target, World
@@ -30,11 +31,19 @@ class NoBiteError(Exception):
 
 @dataclass(slots=True)
 class Stage:
-    """What the acts of one plan share: the world, the waits, and who has claimed what."""
+    """What the acts of one plan share.
+
+    Attributes:
+        world: The system.
+        settings: The waits.
+        claims: What faults hold now.
+        queue: Faults that wait for nodes, by id; one that wants all of them is not overtaken.
+    """
 
     world: World
     settings: NemesisSettings
     claims: set[str]
+    queue: list[Fault] = field(default_factory=list)
 
 
 class Act(Protocol):

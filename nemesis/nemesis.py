@@ -10,8 +10,10 @@ import trio
 
 from ..histories.faults import FaultEvent, FaultStage
 from .acts import Act, Evidence, NoBiteError, Stage
+from .clock_act import BumpClock
 from .fault import Fault
 from .ledger import Ledger
+from .log_act import FlipLog
 from .node_acts import KillNodes, PauseNode, TermNode
 from .plan import DEFAULTS, NemesisSettings
 from .results import FaultResult
@@ -28,6 +30,8 @@ ACTS: Final[dict[str, Callable[[Fault, Stage], Act]]] = {
     "kill-supervisor": StopSupervisor,
     "term-supervisor": StopSupervisor,
     "kill-worker": KillWorker,
+    "bump-clock": BumpClock,
+    "flip-log": FlipLog,
 }
 
 

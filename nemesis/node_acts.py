@@ -31,13 +31,13 @@ from .process import (
     send_to,
     wait_stopped,
 )
+from .turns import ALL_NODES
 from .world import Target
 
 _LEADER: Final = "leader"
-_NODES: Final = "nodes"
 
 
-class _NodeAct:
+class NodeAct:
     """What faults on nodes have in common."""
 
     def __init__(self, fault: Fault, stage: Stage) -> None:
@@ -68,19 +68,32 @@ class _NodeAct:
     async def choose(self) -> tuple[Target, ...]:
         """See `Act`."""
         stage, wait_s = self.stage, self.stage.settings.leader_wait_s
-        with trio.move_on_after(wait_s):
-            while True:
-                self.leader = await stage.world.leader()
-                nodes = self._pick(self.leader)
-                if nodes and not stage.claims.intersection(nodes):
-                    self.claimed = frozenset(nodes)
-                    stage.claims |= self.claimed
-                    self.targets = tuple(stage.world.node_process(node) for node in nodes)
-                    return self.targets
-                await trio.sleep(POLL_S)
+        stage.queue.append(self.fault)
+        try:
+            with trio.move_on_after(wait_s):
+                while not await self._claim():
+                    await trio.sleep(POLL_S)
+                return self.targets
+        finally:
+            stage.queue.remove(self.fault)
         if self.leader is None:
             raise NoBiteError(f"no leader for {wait_s:g} s")
         raise NoBiteError(f"another fault held the {self.fault.target} for {wait_s:g} s")
+
+    async def _claim(self) -> bool:
+        """Take the target, if it exists, is free, and is nobody's turn before."""
+        stage = self.stage
+        self.leader = await stage.world.leader()
+        nodes = self._pick(self.leader)
+        before = stage.queue[: stage.queue.index(self.fault)]
+        if not nodes or stage.claims.intersection(nodes):
+            return False
+        if any(fault.target == ALL_NODES for fault in before):
+            return False
+        self.claimed = frozenset(nodes)
+        stage.claims |= self.claimed
+        self.targets = tuple(stage.world.node_process(node) for node in nodes)
+        return True
 
     def _pick(self, leader: str | None) -> tuple[str, ...]:
         if leader is None:
@@ -88,7 +101,7 @@ class _NodeAct:
         nodes = tuple(self.stage.world.nodes())
         if self.fault.target == _LEADER:
             return (leader,)
-        if self.fault.target == _NODES:
+        if self.fault.target == ALL_NODES:
             return nodes
         free = [n for n in nodes if n != leader and n not in self.stage.claims]
         return (free[self.fault.choice % len(free)],) if free else ()
@@ -131,7 +144,7 @@ class _NodeAct:
         return {"healthy_after_s": round(time.monotonic() - begun_s, 3)}
 
 
-class KillNodes(_NodeAct):
+class KillNodes(NodeAct):
     """kill-leader, kill-follower, kill-all: SIGKILL, stay down, start again."""
 
     async def bite(self) -> Evidence:
@@ -156,7 +169,7 @@ class KillNodes(_NodeAct):
         return self.seen_meanwhile() | await self.start_again()
 
 
-class TermNode(_NodeAct):
+class TermNode(NodeAct):
     """term-leader: SIGTERM, wait for the graceful exit, stay down, start again."""
 
     async def bite(self) -> Evidence:
@@ -170,7 +183,7 @@ class TermNode(_NodeAct):
         return self.seen_meanwhile() | await self.start_again()
 
 
-class PauseNode(_NodeAct):
+class PauseNode(NodeAct):
     """pause-leader: SIGSTOP, seen stopped, SIGCONT, seen running."""
 
     async def bite(self) -> Evidence:

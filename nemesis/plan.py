@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Annotated, Final
 
@@ -17,6 +17,7 @@ from msgspec import Meta
 
 from .fault import Fault
 from .registry import NEMESES, NONE, NemesisSpec, UnknownNemesisError, check_names
+from .turns import need_turns, take_turns
 
 # Spreads several nemeses over one interval; the golden ratio keeps any number of them apart.
 _SPREAD: Final = 0.618034
@@ -75,7 +76,8 @@ def make_plan(
     """Draw a plan whose last fault heals before the time limit.
 
     Each nemesis has a fault about every `interval_s`, and never a second one before the first is
-    healed. Several nemeses are spread over the interval and may overlap.
+    healed. Several nemeses are spread over the interval and may overlap; only what hits all nodes
+    takes turns with what hits one (see `turns`), and then both come later than the interval says.
 
     Args:
         names: Nemeses, each once; `none` alone gives an empty plan.
@@ -97,18 +99,41 @@ def make_plan(
             raise ValueError(f"{name} {value:g} s is not allowed; it must be above 0")
     if list(names) == [NONE]:
         return ()
-    plan: list[Fault] = []
-    for position, name in enumerate(names):
-        start_s = settings.first_s + interval_s * (position * _SPREAD % 1.0)
-        faults = list(_faults(NEMESES[name], seed, start_s, interval_s, settings, time_limit_s))
-        if not faults:
-            least = _least_limit(NEMESES[name], seed, start_s, settings)
+    starts_s = {
+        name: settings.first_s + interval_s * (position * _SPREAD % 1.0)
+        for position, name in enumerate(names)
+    }
+    plan = _drawn(starts_s, seed, time_limit_s, interval_s, settings)
+    for name in names:
+        if not any(fault.kind == name for fault in plan):
+            least_s = _least_limit(name, starts_s, seed, interval_s, settings)
             raise ValueError(
                 f"time limit {time_limit_s:g} s is too short for one {name} fault; "
-                f"use at least {least:g}"
+                f"use at least {least_s:g}"
             )
-        plan += faults
-    return tuple(sorted(plan, key=lambda fault: (fault.at_s, fault.id)))
+    return tuple(sorted(plan, key=_order))
+
+
+def _drawn(
+    starts_s: Mapping[str, float],
+    seed: int,
+    time_limit_s: float,
+    interval_s: float,
+    settings: NemesisSettings,
+) -> list[Fault]:
+    """All faults that heal in time, each in its turn."""
+    plan = [
+        fault
+        for name, start_s in starts_s.items()
+        for fault in _faults(NEMESES[name], seed, start_s, interval_s, settings, time_limit_s)
+    ]
+    if need_turns(plan):
+        plan = take_turns(sorted(plan, key=_order), _healed_s)
+    return [fault for fault in plan if _healed_s(fault) <= time_limit_s]
+
+
+def _order(fault: Fault) -> tuple[float, str]:
+    return fault.at_s, fault.id
 
 
 def _faults(
@@ -122,20 +147,35 @@ def _faults(
     free_s = 0.0
     for number in range(1, _FAULTS_MAX):
         fault = _fault(spec, seed, number, start_s + (number - 1) * interval_s, settings)
-        if _healed_s(fault, spec) > time_limit_s:
+        if _healed_s(fault) > time_limit_s:
             return
         if fault.at_s >= free_s:
             yield fault
-            free_s = _healed_s(fault, spec)
+            free_s = _healed_s(fault)
 
 
-def _healed_s(fault: Fault, spec: NemesisSpec) -> float:
-    return fault.at_s + fault.duration_s + spec.healing_s
+def _healed_s(fault: Fault) -> float:
+    return fault.at_s + fault.duration_s + NEMESES[fault.kind].healing_s
 
 
-def _least_limit(spec: NemesisSpec, seed: int, start_s: float, settings: NemesisSettings) -> float:
-    first = _fault(spec, seed, 1, start_s, settings)
-    return math.ceil(_healed_s(first, spec) * 10) / 10
+def _least_limit(
+    name: str,
+    starts_s: Mapping[str, float],
+    seed: int,
+    interval_s: float,
+    settings: NemesisSettings,
+) -> float:
+    """When the first fault of a nemesis is healed, had the run no end."""
+    limit_s = max(
+        _healed_s(_fault(NEMESES[other], seed, 1, start_s, settings))
+        for other, start_s in starts_s.items()
+    )
+    while True:
+        drawn = _drawn(starts_s, seed, limit_s, interval_s, settings)
+        healed_s = [_healed_s(fault) for fault in drawn if fault.kind == name]
+        if healed_s:
+            return math.ceil(min(healed_s) * 10) / 10
+        limit_s += interval_s
 
 
 def _fault(

@@ -79,6 +79,18 @@ _ALL: Final = (
         nodes_min=3,
         pauses=True,
     ),
+    NemesisSpec(
+        "bump-clock",
+        "moves the leading node's time of day by up to five minutes, either way, and back",
+        "leader",
+    ),
+    NemesisSpec(
+        "flip-log",
+        "kills all nodes, flips bits in the logs of a majority, starts them, and gives the bytes "
+        "back to those that refuse",
+        "nodes",
+        healing_s=5.0,
+    ),
 )
 
 NEMESES: Final[dict[str, NemesisSpec]] = {spec.name: spec for spec in _ALL}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from ..histories.faults import FaultEvent
@@ -70,11 +71,23 @@ class World(Protocol):
     async def start_node(self, node: str) -> None:
         """Start a node that is down. Returns before it is ready."""
 
+    async def is_answering(self, node: str) -> bool:
+        """Whether a node answers at all, healthy or not."""
+
     async def wait_node_healthy(self, node: str, timeout_s: float) -> bool:
         """Wait until a node knows a leader and has caught up; False if it takes longer."""
 
     async def wait_exit(self, target: Target) -> int:
         """Wait until a node or the supervisor was reaped; its raw wait status."""
+
+    def node_data(self, node: str) -> Path:
+        """The folder of a node's data."""
+
+    def set_time_of_day_error(self, node: str, error_us: int) -> None:
+        """Make a node's time of day wrong by so much from now on; 0 is right."""
+
+    async def time_of_day_error_us(self, node: str) -> int | None:
+        """By how much a node's time of day is wrong, as it says itself; None without an answer."""
 
     def supervisor_process(self) -> Target | None:
         """The supervisor's master; None while it is down."""

@@ -17,6 +17,8 @@ import msgspec
 from ..checkers.verdict import RuleResult, Verdict, Violation, worst
 from ..histories.deaths import Death, read_deaths
 from ..histories.errors import DamagedEvidenceError, UnknownVersionError
+from ..histories.faults import group_faults, read_faults
+from ..nemesis.log_act import REFUSED
 from .children import read_tail
 from .store import RunPaths
 
@@ -25,6 +27,7 @@ INVARIANT_SENTENCE: Final = "a process of the system stopped because an invarian
 _BROKEN: Final = re.compile(r"AssertionError: (?P<text>\S.*)")
 _WANTED: Final = (0, None)
 _MEMORY_EXIT: Final = 12
+_DAMAGE: Final = "flip-log"
 _FOLLOWS_NS: Final = 5_000_000_000
 
 
@@ -57,7 +60,31 @@ def find_breakdowns(run: RunPaths) -> Sequence[Breakdown]:
     except (DamagedEvidenceError, UnknownVersionError):
         return ()
     masters_ns = [death.t_ns for death in deaths if death.role == "master"]
-    return [_explained(run, death) for death in deaths if _is_breakdown(death, masters_ns)]
+    damaged_ns = _damaged(run)
+    return [
+        _explained(run, death)
+        for death in deaths
+        if _is_breakdown(death, masters_ns) and not _is_refusal(death, damaged_ns)
+    ]
+
+
+def _damaged(run: RunPaths) -> Sequence[tuple[int, int]]:
+    """When nodes were made to boot from damaged logs, which they have to refuse."""
+    try:
+        faults = group_faults(read_faults(run.faults))
+    except (DamagedEvidenceError, UnknownVersionError):
+        return ()
+    return [
+        (fault.effect_ns, fault.healed_ns)
+        for fault in faults
+        if fault.kind == _DAMAGE and fault.effect_ns is not None and fault.healed_ns is not None
+    ]
+
+
+def _is_refusal(death: Death, damaged_ns: Sequence[tuple[int, int]]) -> bool:
+    if death.role != "node" or death.exit != REFUSED:
+        return False
+    return any(from_ns <= death.t_ns <= until_ns for from_ns, until_ns in damaged_ns)
 
 
 def _is_breakdown(death: Death, masters_ns: Sequence[int]) -> bool:

@@ -17,6 +17,7 @@ from ..nemesis.ledger import Ledger
 from ..nemesis.world import Target, WorkerView
 from ..system.client import Endpoint
 from ..system.jobs.journal import read_debts
+from ..system.node.timeofday import wall_us, write_offset
 from ..system.supervisor.records import WorkerStatus
 from ..system.supervisor.statedir import StateDirectory
 from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_VARIABLE
@@ -76,6 +77,8 @@ class Cluster:
         for name in self.nodes():
             config = node_config(self._scenario, self._run, name, self._ports)
             write_config(self._run.node_config(name), config)
+            if config.time_of_day_file is not None:
+                write_offset(Path(config.time_of_day_file), 0)
         if self._scenario.is_supervised:
             supervisor = supervisor_config(self._scenario, self._run, self._ports)
             write_config(self._run.supervisor_config, supervisor)
@@ -127,6 +130,10 @@ class Cluster:
         self._ledger.process_started(target)
         return Child(target, process)
 
+    async def is_answering(self, node: str) -> bool:
+        """Whether a node says anything about itself."""
+        return (await self.watch.ask(node)).health is not None
+
     async def wait_node_healthy(self, node: str, timeout_s: float) -> bool:
         """Wait until the node serves and knows a leader; False if it dies or takes longer."""
 
@@ -151,6 +158,23 @@ class Cluster:
     async def wait_exit(self, target: Target) -> int:
         """Wait until the process was reaped and return its raw wait status."""
         return await self._reaper.wait_exit(target.pid)
+
+    def node_data(self, node: str) -> Path:
+        """Return the folder of a node's data."""
+        return self._run.node_data(node)
+
+    def set_time_of_day_error(self, node: str, error_us: int) -> None:
+        """Make a node's time of day wrong by so much from now on.
+
+        Raises:
+            OSError: Its file cannot be written.
+        """
+        write_offset(self._run.node_time_of_day(node), error_us)
+
+    async def time_of_day_error_us(self, node: str) -> int | None:
+        """Ask a node for its time of day and return by how much it is wrong."""
+        said_us = await self.watch.ask_time_of_day(node)
+        return None if said_us is None else said_us - wall_us()
 
     def supervisor_process(self) -> Target | None:
         """Return the living master, or None."""

@@ -21,6 +21,7 @@ from .store import RunPaths
 
 CONSUMER_GROUP: Final = "workers"
 CODE_VERSION: Final = "1"
+CLOCK_FAULT: Final = "bump-clock"
 _RENEWAL_PAUSE_S: Final = 1.0
 _RENEWAL_TIMEOUT_S_MAX: Final = 0.5
 
@@ -34,6 +35,7 @@ def node_config(
         UsageError: The settings do not make a node.
     """
     settings = scenario.settings
+    has_clock_faults = any(fault.kind == CLOCK_FAULT for fault in scenario.plan)
     config = NodeConfig(
         node=node,
         data_dir=str(run.node_data(node)),
@@ -47,6 +49,7 @@ def node_config(
         heartbeat_ms=settings.heartbeat_ms,
         die_with_parent=True,
         parent_pid=os.getpid(),
+        time_of_day_file=str(run.node_time_of_day(node)) if has_clock_faults else None,
     )
     try:
         return check_config(config)

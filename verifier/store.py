@@ -59,6 +59,10 @@ class RunPaths(RunFolder):
         """The node's data."""
         return self.nodes / node
 
+    def node_time_of_day(self, node: str) -> Path:
+        """By how much the node's time of day is wrong."""
+        return self.nodes / f"{node}.time-of-day"
+
     def node_log(self, node: str) -> Path:
         """The node's standard error."""
         return self.nodes / f"{node}.log"

@@ -10,13 +10,28 @@ from typing import Final
 import msgspec
 import trio
 
-from ..system.client import AsyncClient, BrokerError, ClientOptions, Endpoint, Health
+from ..system.client import AsyncClient, BrokerError, Call, ClientOptions, Endpoint, Health
 from ..system.client.calls import health
+from ..system.client.wire import Response
 from ..system.supervisor.records import Status
 from .live import NodeRow
 
 HEALTH_TIMEOUT_S: Final = 0.5
 _PAUSE_S: Final = 0.5
+
+
+class _Metrics(msgspec.Struct):
+    time_of_day_us: int = msgspec.field(name="timeOfDayUs")
+
+
+def _read_time_of_day(response: Response) -> int:
+    try:
+        return msgspec.json.decode(response.body, type=_Metrics).time_of_day_us
+    except msgspec.MsgspecError as error:
+        raise BrokerError(response.status, "malformed", str(error), definite=True) from None
+
+
+TIME_OF_DAY: Final = Call("metrics", "GET", "/metrics", b"", _read_time_of_day)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +70,13 @@ class NodeWatch:
             view = NodeView(health=answer.value, error="")
         self.views[node] = view
         return view
+
+    async def ask_time_of_day(self, node: str) -> int | None:
+        """Ask one node for its time of day, UTC microseconds; None if it does not answer."""
+        try:
+            return (await self._clients[node].call(TIME_OF_DAY, again=False)).value
+        except BrokerError:
+            return None
 
     async def ask_all(self) -> Mapping[str, NodeView]:
         """Ask all nodes at once; takes as long as the slowest."""

@@ -6,7 +6,9 @@ them afterwards. At the end one reader of each node reads every key.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -15,7 +17,7 @@ import trio
 from ..histories.claim_ops import CLAIM, FINAL_READ, READ, Claim, Claimed, KeyValue, ReadKey
 from ..system.client import BrokerError, Endpoint, keyvalue
 from .activity import Load
-from .pinned import ClientRecorder, PinnedClient, make_clients, outcome_of
+from .pinned import ClientRecorder, PinnedClient, make_clients, outcome_of, write_at_last
 
 NAMESPACE: Final = "claims"
 RIVALS: Final = 5
@@ -41,6 +43,7 @@ class ClaimActivity:
         self._recorder = recorder
         self._clients = make_clients(endpoints, recorder, load)
         self._begun: set[str] = set()
+        self._lasts = itertools.count()
 
     async def prepare(self) -> None:
         """Nothing: a key needs no making."""
@@ -66,7 +69,8 @@ class ClaimActivity:
                 await self._read(client, f"k{number}")
             number = max(number + 1, int((trio.current_time() - begun_s) / gap_s))
 
-    async def _claim(self, client: PinnedClient, key: str) -> None:
+    async def _claim(self, client: PinnedClient, key: str) -> bool:
+        """Claim a key; returns whether that was answered."""
         self._begun.add(key)
         asked = Claim(key=key, id=f"{key}:{client.process}")
         op = client.invoke(CLAIM, msgspec.to_builtins(asked))
@@ -81,9 +85,10 @@ class ClaimActivity:
             (answer,) = await client.ask(keyvalue.kv([operation]))
         except BrokerError as error:
             client.complete(op, outcome_of(error), error=str(error))
-            return
+            return False
         done = Claimed(won=answer.applied, current=_text(bytes(answer.value)))
         client.complete(op, "ok", msgspec.to_builtins(done))
+        return True
 
     async def _read(self, client: PinnedClient, key: str, final: bool = False) -> bool:
         op = client.invoke(READ, msgspec.to_builtins(ReadKey(key=key, final=final)))
@@ -100,12 +105,18 @@ class ClaimActivity:
     async def finish(self) -> None:
         """Read every key, at every node."""
         await trio.sleep(self._load.settle_s)
+        async with trio.open_nursery() as nursery:
+            for client in self._clients:
+                nursery.start_soon(write_at_last, partial(self._claim_at_last, client))
         for client in self._clients:
             await client.aclose()
         async with trio.open_nursery() as nursery:
             for node, endpoint in self._endpoints.items():
                 client = PinnedClient(node, 0, endpoint, self._recorder, self._load, "final-")
                 nursery.start_soon(self._read_all, client)
+
+    async def _claim_at_last(self, client: PinnedClient) -> bool:
+        return await self._claim(client, f"last-{next(self._lasts)}")
 
     async def _read_all(self, client: PinnedClient) -> None:
         op = self._recorder.invoke(FINAL_READ, node=client.node)

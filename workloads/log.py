@@ -46,7 +46,15 @@ from ..system.client import (
 )
 from .activity import Load
 from .log_keys import QUEUES, Keys, partition_of, payload_of, queue_of, read_payload
-from .pinned import ClientRecorder, PinnedClient, Repeats, keep_busy, make_clients, outcome_of
+from .pinned import (
+    ClientRecorder,
+    PinnedClient,
+    Repeats,
+    keep_busy,
+    make_clients,
+    outcome_of,
+    write_at_last,
+)
 
 OPTIONS: Final[Mapping[str, object]] = {"dedupWindowSeconds": 86_400}
 QUIET_POLLS: Final = 2
@@ -169,15 +177,18 @@ class LogActivity:
         else:
             await reader.poll()
 
-    async def _send(self, client: PinnedClient) -> None:
+    async def _send(self, client: PinnedClient) -> bool:
+        """Send what comes next; returns whether that was acknowledged."""
         count = client.random.randint(1, _TXN_RECORDS_MAX) if self._load.txn else 1
         records = tuple(self._keys.take(client.random) for _ in range(count))
-        if await self._append(client, SEND, records):
+        was_sent = await self._append(client, SEND, records)
+        if was_sent:
             self._acked.update(records)
             again = partial(self._append_again, records)
             self._repeats.maybe(
                 self._load.resend, self._load.resend_after_s_max, client.random, again
             )
+        return was_sent
 
     async def _append_again(self, records: tuple[SentRecord, ...], client: PinnedClient) -> None:
         await self._append(client, SEND_AGAIN, records)
@@ -211,6 +222,9 @@ class LogActivity:
     async def finish(self) -> None:
         """Read every key from its beginning, at every node."""
         await trio.sleep(self._load.settle_s)
+        async with trio.open_nursery() as nursery:
+            for reader in self._readers:
+                nursery.start_soon(write_at_last, partial(self._send, reader.client))
         for reader in self._readers:
             await reader.client.aclose()
         async with trio.open_nursery() as nursery:

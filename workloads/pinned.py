@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import trio
 
@@ -20,6 +20,11 @@ from .activity import Load
 from .producer import OpenOp
 
 T = TypeVar("T")
+
+LAST_WRITE_S: Final = 25.0
+"""Longer than the bound after which the checkers say that nothing goes on any more."""
+
+_LAST_WRITE_PAUSE_S: Final = 0.2
 
 
 class ClientRecorder(Protocol):
@@ -164,6 +169,13 @@ class Repeats:
         await trio.sleep(after_s)
         await act(client)
         await client.aclose()
+
+
+async def write_at_last(write: Callable[[], Awaitable[bool]]) -> None:
+    """Write until one is acknowledged: at the end, with everything healed, it has to be soon."""
+    until_s = trio.current_time() + LAST_WRITE_S
+    while not await write() and trio.current_time() < until_s:
+        await trio.sleep(_LAST_WRITE_PAUSE_S)
 
 
 async def keep_busy(

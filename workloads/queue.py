@@ -3,8 +3,9 @@
 Half of the operations enqueue one message into a random partition. The other half dequeue: one pop
 (from any partition or one, waiting not at all, 200 ms or 1 s, 1 to 5 messages), then one ack of all
 that it delivered, each under its lease. A share of the enqueues and of the acks is asked for once
-more, a little later and through any node, as a client would whose answer was lost. At the end every
-client pops until it has found nothing several times in a row, for longer than a lease.
+more, a little later and through any node, as a client would whose answer was lost. A share of the
+pops waits for two seconds while its client hangs up before. At the end every client writes once
+more, and pops until it has found nothing several times in a row, for longer than a lease.
 """
 
 from __future__ import annotations
@@ -36,9 +37,19 @@ from ..histories.queue_ops import (
     Enqueued,
     digest_of,
 )
-from ..system.client import AsyncClient, BrokerError, Endpoint, Message, calls
+from ..system.client import AsyncClient, BrokerError, Call, Endpoint, Message, calls
+from ..system.client.records import Popped
 from .activity import Load
-from .pinned import ClientRecorder, PinnedClient, Repeats, keep_busy, make_clients, outcome_of
+from .hangup import ask_and_hang_up
+from .pinned import (
+    ClientRecorder,
+    PinnedClient,
+    Repeats,
+    keep_busy,
+    make_clients,
+    outcome_of,
+    write_at_last,
+)
 
 QUEUE: Final = "messages"
 GROUP: Final = "readers"
@@ -58,6 +69,8 @@ _DRAIN_BATCH: Final = 20
 _DRAIN_WAIT_MS: Final = 1000
 _PAUSE_S: Final = 0.2
 _REACK_S_MAX: Final = 2.0
+_HANG_UP_WAIT_MS: Final = 2000
+_HANG_UP_MS_MAX: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +97,7 @@ class QueueActivity:
         self._endpoints = endpoints
         self._recorder = recorder
         self._numbers = itertools.count()
+        self._hang_ups = itertools.count()
         self._clients = make_clients(endpoints, recorder, load)
         self._repeats = Repeats(endpoints, recorder, load)
 
@@ -112,21 +126,28 @@ class QueueActivity:
     def _next_pop(self, client: PinnedClient) -> Dequeue:
         stream = client.random
         pinned = str(stream.randrange(self._load.partitions)) if stream.random() < 0.5 else None
-        return Dequeue(
+        asked = Dequeue(
             partition=pinned,
             batch=stream.randint(1, _BATCH_MAX),
             wait_ms=stream.choice(_WAITS_MS),
             lease_s=self._load.lease_s,
         )
+        if stream.random() < self._load.hang_up:
+            after_ms = stream.randint(1, _HANG_UP_MS_MAX)
+            return msgspec.structs.replace(asked, wait_ms=_HANG_UP_WAIT_MS, hang_up_ms=after_ms)
+        return asked
 
-    async def _enqueue(self, client: PinnedClient) -> None:
+    async def _enqueue(self, client: PinnedClient) -> bool:
+        """Enqueue the next message; returns whether that was acknowledged."""
         id_ = f"m{next(self._numbers)}"
         where = str(client.random.randrange(self._load.partitions))
-        if await self._put(client, ENQUEUE, id_, where):
+        was_put = await self._put(client, ENQUEUE, id_, where)
+        if was_put:
             again = partial(self._put_again, id_, where)
             self._repeats.maybe(
                 self._load.resend, self._load.resend_after_s_max, client.random, again
             )
+        return was_put
 
     async def _put_again(self, id_: str, where: str, client: PinnedClient) -> None:
         await self._put(client, ENQUEUE_AGAIN, id_, where)
@@ -166,7 +187,7 @@ class QueueActivity:
             wait_s=asked.wait_ms / 1000,
         )
         try:
-            popped = await client.ask(call)
+            popped = await self._pop(client, call, asked.hang_up_ms)
         except BrokerError as error:
             # Whatever it claimed comes back when its lease ends; nobody has read it.
             client.complete(op, "fail", error=str(error))
@@ -187,6 +208,21 @@ class QueueActivity:
             again = partial(self._ack_again, messages)
             self._repeats.maybe(self._load.reack, _REACK_S_MAX, client.random, again)
         return bool(messages)
+
+    async def _pop(
+        self, client: PinnedClient, call: Call[Popped], hang_up_ms: int | None
+    ) -> Popped:
+        """Pop, and hang up meanwhile if asked to; empty if nobody got an answer then.
+
+        Raises:
+            BrokerError: It was refused, or there was no answer.
+        """
+        if hang_up_ms is None:
+            return await client.ask(call)
+        endpoint, timeout_s = self._endpoints[client.node], self._load.try_timeout_s + call.wait_s
+        request_id = f"{client.process}-{next(self._hang_ups)}"
+        popped = await ask_and_hang_up(endpoint, call, request_id, hang_up_ms / 1000, timeout_s)
+        return Popped() if popped is None else popped
 
     async def _ack_again(self, messages: tuple[Message, ...], client: PinnedClient) -> None:
         asked = AckAgain(
@@ -231,6 +267,9 @@ class QueueActivity:
     async def finish(self) -> None:
         """Let every client pop until nothing has come for longer than a lease."""
         await trio.sleep(self._load.settle_s)
+        async with trio.open_nursery() as nursery:
+            for client in self._clients:
+                nursery.start_soon(write_at_last, partial(self._enqueue, client))
         op = self._recorder.invoke(DRAIN)
         ends: list[Drained] = []
         with trio.move_on_after(self._load.final_s):

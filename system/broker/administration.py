@@ -1,8 +1,9 @@
-"""Configure and queue deletion."""
+"""Configure and queue deletion; declarations of ephemeral queues."""
 
 from __future__ import annotations
 
 from .commands import Configure, DeleteQueue
+from .ephemeral_options import DeclareRing, RemoveRing, RingDeclared, RingRemoved
 from .mint import Mint
 from .options import configured_options
 from .queue import Queue
@@ -44,6 +45,29 @@ def delete_queue(state: State, command: DeleteQueue) -> DeleteQueueReply:
         state.drop_queue(queue)
     reply = DeleteQueueReply(command.queue, queue is not None)
     state.outcomes.remember("delete-queue", command.request_id, reply, state.now_us)
+    return reply
+
+
+def declare_ring(state: State, command: DeclareRing) -> RingDeclared:
+    """Declare an ephemeral queue, or declare it anew."""
+    if command.queue in state.rings:
+        state.rings_changed.change(command.queue, command)
+    else:
+        state.rings_changed.add(command.queue, command)
+    state.rings[command.queue] = command
+    return RingDeclared(command.queue, command.given)
+
+
+def remove_ring(state: State, command: RemoveRing) -> RingRemoved:
+    """Forget a declaration."""
+    first = state.outcomes.first("remove-ring", command.request_id)
+    if isinstance(first, RingRemoved):
+        return first
+    was_declared = state.rings.pop(command.queue, None) is not None
+    if was_declared:
+        state.rings_changed.drop(command.queue)
+    reply = RingRemoved(command.queue, was_declared)
+    state.outcomes.remember("remove-ring", command.request_id, reply, state.now_us)
     return reply
 
 

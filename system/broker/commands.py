@@ -26,6 +26,7 @@ from .administrative import (
     SeekGroup,
 )
 from .aging_records import Retain
+from .ephemeral_options import DeclareRing, RemoveRing
 from .kv_operations import Kv, KvOperation, Locks
 
 QUEUE_MODE: Final = "__QUEUE_MODE__"
@@ -327,6 +328,8 @@ Command = (
     | RegisterQuery
     | Cycle
     | Retain
+    | DeclareRing
+    | RemoveRing
 )
 
 

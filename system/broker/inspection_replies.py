@@ -212,3 +212,40 @@ class ChangedReply(msgspec.Struct, frozen=True):
 
     safe_us: int
     entries: tuple[ChangedEntry, ...]
+
+
+class FoundOffset(msgspec.Struct, frozen=True):
+    """The first message at or after an instant, and the log's bounds.
+
+    Attributes:
+        queue: As asked.
+        partition: As asked.
+        offset: None when nothing was stored so late.
+        created_us: When that message was stored.
+        high_watermark: The next message's offset.
+        log_start: The oldest retained one's.
+        error: Empty, or that there is no such queue.
+    """
+
+    queue: str
+    partition: str
+    offset: int | None = None
+    created_us: int | None = None
+    high_watermark: int = 0
+    log_start: int = 0
+    error: str = ""
+
+
+class OffsetsReply(msgspec.Struct, frozen=True):
+    """In request order."""
+
+    entries: tuple[FoundOffset, ...]
+
+
+class PartitionsReply(msgspec.Struct, frozen=True):
+    """(queue, partition) pairs of a page, and how many partitions there are in all."""
+
+    partitions: tuple[tuple[str, PartitionView], ...]
+    total: int
+    limit: int
+    offset: int

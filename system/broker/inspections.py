@@ -18,6 +18,7 @@ from .inspection_replies import (
     MessageReply,
     MessagesReply,
     MessageView,
+    PartitionsReply,
     PartitionView,
     QueuesReply,
     QueueView,
@@ -26,7 +27,16 @@ from .inspection_replies import (
 )
 from .message import Message
 from .partition import Partition
-from .queries import Changed, ChangedQuery, GroupList, MessageGet, MessageList, QueueList, TraceList
+from .queries import (
+    Changed,
+    ChangedQuery,
+    GroupList,
+    MessageGet,
+    MessageList,
+    PartitionList,
+    QueueList,
+    TraceList,
+)
 from .queue import Queue
 from .state import State
 
@@ -47,6 +57,27 @@ def list_queues(state: State, query: QueueList, now_us: int) -> QueuesReply:
             if query.namespace in (None, queue.namespace) and query.task in (None, queue.task)
         ]
     return QueuesReply(tuple([_queue_view(queue, now_us) for queue in queues]))
+
+
+def list_partitions(state: State, query: PartitionList, now_us: int) -> PartitionsReply:
+    """A page of partitions in order of creation, queue by queue. Cost: the page and the queues."""
+    if query.queue is not None:
+        queue = state.queues.get(query.queue)
+        queues = [] if queue is None else [queue]
+    else:
+        queues = list(state.queues.values())
+    total = sum(len(queue.partitions) for queue in queues)
+    skip, page = query.offset, list[tuple[str, PartitionView]]()
+    for queue in queues:
+        if skip >= len(queue.partitions):
+            skip -= len(queue.partitions)
+            continue
+        rest = islice(queue.partitions.values(), skip, skip + query.limit - len(page))
+        page += [(queue.name, _partition_view(partition, now_us)) for partition in rest]
+        skip = 0
+        if len(page) == query.limit:
+            break
+    return PartitionsReply(tuple(page), total, query.limit, query.offset)
 
 
 def list_groups(state: State, query: GroupList, now_us: int) -> GroupsReply:

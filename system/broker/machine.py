@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from ..bugs import NO_BUGS, Bugs
 from .acks import ack
-from .administration import configure, delete_queue
+from .administration import configure, declare_ring, delete_queue, remove_ring
 from .administrative import (
     AddTrace,
     DeleteGroup,
@@ -37,6 +37,7 @@ from .commands import (
 )
 from .dead_letters import delete_dead_letter, purge_dead_letters, replay_dead_letter
 from .digest import digest
+from .ephemeral_options import DeclareRing, RemoveRing
 from .groups import delete_group, resubscribe, seek_group
 from .kv import settle_kv
 from .kv_operations import Kv, Locks
@@ -46,6 +47,7 @@ from .mint import Mint
 from .pops import extend, must_enter_log, pop, take_back
 from .pushes import fire_timers, push
 from .queries import Query
+from .queue import Queue
 from .reads import read
 from .replies import Reply, TimersReply
 from .row_reading import restore_state
@@ -53,6 +55,7 @@ from .row_writing import take_rows
 from .rows import MessageStore, Row
 from .state import State
 from .streams import cycle, register_query
+from .survey import Survey, survey
 from .traces import add_trace
 from .transactions import transact
 
@@ -65,6 +68,8 @@ Administrative = (
     | Resubscribe
     | AddTrace
     | Retain
+    | DeclareRing
+    | RemoveRing
 )
 
 
@@ -240,6 +245,20 @@ class Machine:
         """When `due_retention` looks further; before that it does nothing."""
         return self._aging.next_us
 
+    def survey(self, matches: Callable[[Queue], bool], now_us: int) -> Survey:
+        """Add up the queues that match, in steps; see `survey`. Cost: a step at a time."""
+        return survey(self._state, matches, max(now_us, self._state.now_us))
+
+    def queue_of(self, partition_id: str) -> str | None:
+        """The name of a partition's queue."""
+        partition = self._state.partition_by_id(partition_id)
+        return None if partition is None else partition.queue
+
+    @property
+    def declared_rings(self) -> Mapping[str, DeclareRing]:
+        """What is declared of ephemeral queues, by name; a view that stays current."""
+        return self._state.rings
+
     def digest(self) -> str:
         """Hash of the replicated state: equal on replicas that applied the same log."""
         return digest(self._state)
@@ -297,6 +316,10 @@ def _administer(state: State, mint: Mint, command: Administrative) -> Reply:
             return add_trace(state, mint, command)
         case Retain():
             return retain(state, command)
+        case DeclareRing():
+            return declare_ring(state, command)
+        case RemoveRing():
+            return remove_ring(state, command)
 
 
 def _apply_timers(state: State, mint: Mint, command: Timers) -> TimersReply:

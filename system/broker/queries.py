@@ -49,6 +49,20 @@ class Fetch(msgspec.Struct, frozen=True):
         return frozenset(entry.queue for entry in self.entries)
 
 
+class OffsetEntry(msgspec.Struct, frozen=True):
+    """Where a partition's log stood at an instant, UTC microseconds."""
+
+    queue: str
+    partition: str
+    since_us: int
+
+
+class Offsets(msgspec.Struct, frozen=True):
+    """The first messages stored at or after instants. Cost: a search for each."""
+
+    entries: tuple[OffsetEntry, ...]
+
+
 class TimerGet(msgspec.Struct, frozen=True):
     """One timer."""
 
@@ -84,6 +98,14 @@ class QueueList(msgspec.Struct, frozen=True):
     queue: str | None = None
     namespace: str | None = None
     task: str | None = None
+
+
+class PartitionList(msgspec.Struct, frozen=True):
+    """A page of partitions, of one queue or of all. Cost: the page, and the queues before it."""
+
+    queue: str | None = None
+    limit: int = 100
+    offset: int = 0
 
 
 class GroupList(msgspec.Struct, frozen=True):
@@ -163,4 +185,6 @@ Query = (
     | TraceList
     | Changed
     | StreamStateGet
+    | Offsets
+    | PartitionList
 )

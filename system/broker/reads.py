@@ -6,11 +6,13 @@ from heapq import merge
 from itertools import islice
 from operator import attrgetter
 
+from .inspection_replies import FoundOffset, OffsetsReply
 from .inspections import (
     changed,
     get_message,
     list_groups,
     list_messages,
+    list_partitions,
     list_queues,
     list_traces,
 )
@@ -28,6 +30,9 @@ from .queries import (
     KvRead,
     MessageGet,
     MessageList,
+    OffsetEntry,
+    Offsets,
+    PartitionList,
     Query,
     QueueList,
     StreamStateGet,
@@ -53,7 +58,7 @@ from .rows import MessageStore
 from .state import State
 from .streams import stream_state
 
-Inspection = QueueList | GroupList | MessageGet | MessageList | TraceList | Changed
+Inspection = QueueList | PartitionList | GroupList | MessageGet | MessageList | TraceList | Changed
 
 UNKNOWN_PARTITION = "UNKNOWN_TOPIC_OR_PARTITION"
 OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
@@ -67,6 +72,8 @@ def read(state: State, query: Query, now_us: int) -> Reply:
         return _fetch(state, query)
     if isinstance(query, DlqList):
         return _dead_letters(state, query)
+    if isinstance(query, Offsets):
+        return OffsetsReply(tuple([_offset_since(state, entry) for entry in query.entries]))
     if isinstance(query, TimerGet):
         return TimerReply(query.queue, query.key, state.timers.get(query.queue, query.key))
     if isinstance(query, TimerList):
@@ -85,6 +92,8 @@ def _inspect(state: State, query: Inspection, now_us: int) -> Reply:
     match query:
         case QueueList():
             return list_queues(state, query, now_us)
+        case PartitionList():
+            return list_partitions(state, query, now_us)
         case GroupList():
             return list_groups(state, query, now_us)
         case MessageGet():
@@ -154,6 +163,21 @@ def _fetch_entry(
     bytes_max = min(wanted.max_bytes, budget)
     records, size = _within(partition, wanted.offset, bytes_max, is_first, state.messages)
     return FetchedEntry(wanted.queue, wanted.partition, tuple(records), end, start), size
+
+
+def _offset_since(state: State, wanted: OffsetEntry) -> FoundOffset:
+    queue = state.queues.get(wanted.queue)
+    if queue is None:
+        return FoundOffset(wanted.queue, wanted.partition, error=UNKNOWN_PARTITION)
+    partition = queue.partitions.get(wanted.partition)
+    if partition is None:
+        return FoundOffset(wanted.queue, wanted.partition)
+    end, start = partition.end, partition.log_start
+    offset = partition.first_since(wanted.since_us)
+    if offset == end:
+        return FoundOffset(wanted.queue, wanted.partition, None, None, end, start)
+    created_us = partition.created_us(offset)
+    return FoundOffset(wanted.queue, wanted.partition, offset, created_us, end, start)
 
 
 def _within(

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from .aging_records import RetainReply
+from .ephemeral_options import RingDeclared, RingRemoved
 from .inspection_replies import (
     ChangedReply,
     DeadLetterReplayed,
@@ -20,6 +21,8 @@ from .inspection_replies import (
     GroupsReply,
     MessageReply,
     MessagesReply,
+    OffsetsReply,
+    PartitionsReply,
     QueuesReply,
     TraceAdded,
     TraceNamesReply,
@@ -317,4 +320,8 @@ Reply = (
     | StreamStateReply
     | CycleReply
     | RetainReply
+    | RingDeclared
+    | RingRemoved
+    | OffsetsReply
+    | PartitionsReply
 )

@@ -11,6 +11,7 @@ import msgspec
 from ..bugs import Bugs
 from .claims import Claim
 from .cursors import Cursor, Group
+from .ephemeral_options import DeclareRing
 from .inspection_replies import TraceRow
 from .kv_replies import KvRow
 from .message import Run
@@ -44,6 +45,7 @@ from .rows import (
     PARTITIONS,
     PAYLOADS,
     QUEUES,
+    RINGS,
     ROWS_VERSION,
     RUNS,
     STREAM_QUERIES,
@@ -52,6 +54,7 @@ from .rows import (
     TRACES,
     DamagedRowError,
     MessageStore,
+    hashed,
     number_of,
     numbered,
     place_of,
@@ -107,6 +110,7 @@ class _Restorer:
             STREAM_QUERIES: self._stream_query,
             STREAM_ROWS: self._stream_row,
             OUTCOMES: self._outcome,
+            RINGS: self._ring,
         }
 
     def restore(self, rows: Iterable[tuple[bytes, bytes]]) -> State:
@@ -213,6 +217,12 @@ class _Restorer:
         row = _decoder(StreamRowRow).decode(value)
         put = StreamRow(row.key, row.value, row.updated_us)
         self._state.streams.put_row(row.query_id, row.partition_id, put)
+
+    def _ring(self, key: bytes, value: bytes) -> None:
+        declared = _decoder(DeclareRing).decode(value)
+        if key != hashed(RINGS, declared.queue):
+            raise DamagedRowError(key, "it is the row of another queue")
+        self._state.rings[declared.queue] = declared
 
     def _outcome(self, key: bytes, value: bytes) -> None:
         row = _decoder(OutcomeRow).decode(value)

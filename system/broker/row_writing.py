@@ -43,6 +43,7 @@ from .rows import (
     PARTITIONS,
     PAYLOADS,
     QUEUES,
+    RINGS,
     ROWS_VERSION,
     RUNS,
     STREAM_QUERIES,
@@ -107,6 +108,8 @@ def _tables(state: State) -> Iterator[Row]:
         value = None if row is None else _ENCODE(_stream_row(*place, row))
         yield hashed(STREAM_ROWS, *place), value
     yield from _numbered(OUTCOMES, state.outcomes.changed, _outcome)
+    for name, ring in state.rings_changed.take().items():
+        yield hashed(RINGS, name), None if ring is None else _ENCODE(ring)
 
 
 def _rows(

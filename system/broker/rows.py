@@ -33,6 +33,7 @@ PAYLOADS: Final = b"m/"
 STREAM_QUERIES: Final = b"n/"
 STREAM_ROWS: Final = b"o/"
 OUTCOMES: Final = b"p/"
+RINGS: Final = b"q/"
 
 PAYLOAD_PREFIX: Final = PAYLOADS
 

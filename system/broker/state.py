@@ -9,6 +9,7 @@ from ..bugs import NO_BUGS, Bugs
 from .changes import Changes, Dirty
 from .claims import Claims
 from .cursors import Cursor, Group
+from .ephemeral_options import DeclareRing
 from .inspection_replies import TraceRow
 from .kv import KvTable
 from .lease import Position
@@ -42,6 +43,8 @@ class State:
         traces: What consumers said about messages, oldest first.
         traces_changed: By id.
         streams: State of streaming queries.
+        rings: Declarations of ephemeral queues, by name.
+        rings_changed: By name.
         outcomes: First answers.
         changes: What of all this no checkpoint has yet.
         messages: Where payloads are that have left memory; None when none ever do.
@@ -66,6 +69,8 @@ class State:
         self.traces: deque[TraceRow] = deque()
         self.traces_changed: Dirty[str, TraceRow] = Dirty()
         self.streams = StreamTable()
+        self.rings: dict[str, DeclareRing] = {}
+        self.rings_changed: Dirty[str, DeclareRing] = Dirty()
         self.outcomes = Outcomes()
         self.is_awaited = True
         self.touched: set[str] = set()
@@ -114,6 +119,7 @@ class State:
             self.traces_changed,
             self.streams.queries_changed,
             self.streams.rows_changed,
+            self.rings_changed,
             self.outcomes.changed,
         )
         for table in tables:

@@ -38,12 +38,16 @@ class RefusedError(Exception):
         self.answer = answer
 
 
-class _ErrorBody(msgspec.Struct):
+class ErrorBody(msgspec.Struct):
+    """Why a request was refused."""
+
     error: str
     code: str
 
 
-class _CodedErrorBody(msgspec.Struct):
+class CodedErrorBody(msgspec.Struct):
+    """Why a request about keys, locks or timers was refused; `error` is the code."""
+
     error: str
     reason: str
     detail: str
@@ -52,7 +56,7 @@ class _CodedErrorBody(msgspec.Struct):
 def error_answer(status: int, code: str, text: str, retry_after_s: int | None = None) -> Answer:
     """`{"error": text, "code": code}`, with `Retry-After` when given."""
     headers = () if retry_after_s is None else (("Retry-After", str(retry_after_s)),)
-    return Answer(status, msgspec.json.encode(_ErrorBody(text, code)), JSON, headers)
+    return Answer(status, msgspec.json.encode(ErrorBody(text, code)), JSON, headers)
 
 
 def bad_request(text: str) -> RefusedError:
@@ -67,7 +71,7 @@ def json_answer(body: object, status: int = 200) -> Answer:
 
 def coded_error(status: int, code: str, reason: str, detail: str) -> RefusedError:
     """How KV, locks and timers refuse: `{"error": code, "reason": reason, "detail": detail}`."""
-    body = msgspec.json.encode(_CodedErrorBody(code, reason, detail))
+    body = msgspec.json.encode(CodedErrorBody(code, reason, detail))
     return RefusedError(Answer(status, body))
 
 

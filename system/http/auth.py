@@ -25,8 +25,17 @@ LEEWAY_S: Final = 5
 
 OPEN: Final = ("/health",)
 
-_WRITES: Final = frozenset({"/api/v1/push", "/api/v1/timers"})
-_POST_READS: Final = frozenset({"/api/v1/fetch", "/api/v1/partitions/changed"})
+_WRITES: Final = frozenset({"/api/v1/push", "/api/v1/timers", "/api/v1/ephemeral/push"})
+_POPS: Final = frozenset({"/api/v1/pop", "/api/v1/ephemeral/pop"})
+_POST_READS: Final = frozenset(
+    {
+        "/api/v1/fetch",
+        "/api/v1/fetch/offsets",
+        "/api/v1/partitions/changed",
+        "/api/v1/consumer-groups/positions",
+        "/streams/v1/state/get",
+    }
+)
 _ALGORITHMS: Final = ["HS256"]
 _OPTIONS: Final[Options] = {
     "verify_exp": False,
@@ -124,6 +133,6 @@ def _may(role: object, method: str, path: str) -> bool:
     if role in ("admin", "read-write"):
         return True
     if role == "read-only":
-        is_pop = path == "/api/v1/pop" or path.startswith("/api/v1/pop/")
+        is_pop = path in _POPS or path.startswith("/api/v1/pop/")
         return (method == "GET" and not is_pop) or (method == "POST" and path in _POST_READS)
     return role == "write-only" and method == "POST" and path in _WRITES

@@ -16,6 +16,10 @@ NAME_BYTES_MAX: Final = 411
 
 DEFAULT_SUBSCRIPTION_MODE: Final = "new"
 
+DIGITS_MAX: Final = 10
+WHOLE_MAX: Final = 10**DIGITS_MAX - 1
+"""What a larger number in a query counts as."""
+
 _SHORT: Final = NAME_BYTES_MAX // 4
 
 Body = TypeVar("Body")
@@ -98,13 +102,15 @@ def flag(text: str | None) -> bool:
 
 
 def whole(text: str | None) -> int | None:
-    """A whole number of at most ten digits; None when absent or malformed."""
+    """A whole number, at most `WHOLE_MAX` either way; None when absent or malformed."""
     if text is None:
         return None
     digits = text.removeprefix("-")
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 10:
+    if not digits.isascii() or not digits.isdigit():
         return None
-    return int(text)
+    digits = digits.lstrip("0")[: DIGITS_MAX + 1]
+    size = min(int(digits or "0"), WHOLE_MAX)
+    return -size if text[0] == "-" else size
 
 
 def clamped(value: int | None, default: int, low: int, high: int) -> int:

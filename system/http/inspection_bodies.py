@@ -144,6 +144,7 @@ class PartitionBody(msgspec.Struct, rename="camel"):
     high_watermark: int
     oldest_message: str | None
     newest_message: str | None
+    queue: str | UnsetType = UNSET
 
 
 class QueueBody(msgspec.Struct, rename="camel"):
@@ -160,6 +161,12 @@ class QueueBody(msgspec.Struct, rename="camel"):
     totals: CountsBody
     options: dict[str, int | bool] | UnsetType = UNSET
     config: dict[str, int | bool] | UnsetType = UNSET
+
+
+class QueuesBody(msgspec.Struct):
+    """All queues."""
+
+    queues: list[QueueBody]
 
 
 class GroupBody(msgspec.Struct, rename="camel"):
@@ -213,3 +220,21 @@ class ChangedBody(msgspec.Struct, rename="camel"):
 
     safe_time: str
     entries: list[ChangedEntryBody]
+
+
+class FoundOffsetBody(msgspec.Struct, rename="camel"):
+    """One log's offset at a time; nulls when nothing was stored so late."""
+
+    queue: str
+    partition: str
+    offset: int | None
+    ts: str | None
+    high_watermark: int
+    log_start_offset: int
+    error: str | UnsetType = UNSET
+
+
+class OffsetsBody(msgspec.Struct):
+    """In request order."""
+
+    entries: list[FoundOffsetBody]

@@ -21,6 +21,7 @@ from ..broker.queries import (
     GroupList,
     MessageGet,
     MessageList,
+    PartitionList,
     QueueList,
     TraceList,
 )
@@ -31,6 +32,8 @@ from .timestamps import parse_rfc3339
 
 CHANGED_ENTRIES_MAX: Final = 1024
 CHANGED_PAGE_MAX: Final = 1000
+PARTITIONS: Final = 100
+PARTITIONS_MAX: Final = 1000
 MESSAGES: Final = 200
 MESSAGES_MAX: Final = 1000
 LAG_S_MIN: Final = 60
@@ -199,18 +202,20 @@ def traces(incoming: Incoming) -> ReadRequest:
     return ReadRequest(TraceList(incoming.part(4), incoming.part(5)))
 
 
-def queues(incoming: Incoming) -> ReadRequest:
-    """GET /api/v1/resources/queues and /api/v1/status/queues, with or without /:queue."""
-    if len(incoming.parts) > 5:
-        return ReadRequest(QueueList(incoming.part(5)), f"{incoming.parts[3]}-queue")
+def queue(incoming: Incoming) -> ReadRequest:
+    """GET /api/v1/resources/queues/:queue and /api/v1/status/queues/:queue."""
+    return ReadRequest(QueueList(incoming.part(5)), f"{incoming.parts[3]}-queue")
+
+
+def partitions(incoming: Incoming) -> ReadRequest:
+    """GET /api/v1/resources/partitions?queue=&limit=&offset=."""
     parameters = incoming.parameters()
-    namespace, task = parameters.get("namespace") or None, parameters.get("task") or None
-    return ReadRequest(QueueList(None, namespace, task), "queues")
-
-
-def labels(incoming: Incoming) -> ReadRequest:
-    """GET /api/v1/resources/namespaces and /api/v1/resources/tasks."""
-    return ReadRequest(QueueList(), incoming.parts[4])
+    query = PartitionList(
+        parameters.get("queue") or None,
+        clamped(whole(parameters.get("limit")), PARTITIONS, 1, PARTITIONS_MAX),
+        clamped(whole(parameters.get("offset")), 0, 0, 1 << 31),
+    )
+    return ReadRequest(query)
 
 
 def changed(incoming: Incoming) -> ReadRequest:

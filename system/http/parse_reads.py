@@ -14,11 +14,11 @@ from ..broker.commands import (
     DeleteQueue,
 )
 from ..broker.options import FLAG_NAMES, OPTION_NAMES
-from ..broker.queries import Depth, DlqList, Fetch, FetchEntry
+from ..broker.queries import Depth, DlqList, Fetch, FetchEntry, OffsetEntry, Offsets
 from .answer import bad_request
 from .incoming import Incoming, check_names, clamped, decode, whole
 from .request import FetchRequest, ReadRequest, Write
-from .timestamps import parse_rfc3339
+from .timestamps import INSTANT_US_MAX, parse_rfc3339
 
 OPTION_MAX: Final = 10**9
 DLQ_LIMIT: Final = 100
@@ -33,7 +33,7 @@ _CONFIGURE: Final = msgspec.json.Decoder(dict[str, object])
 
 class _FetchEntryBody(msgspec.Struct, rename="camel"):
     queue: str
-    partition: str | None = None
+    partition: str | int | None = None
     offset: int | None = None
     max_bytes: int | None = None
 
@@ -45,7 +45,18 @@ class _FetchBody(msgspec.Struct, rename="camel"):
     max_bytes: int | None = None
 
 
+class _OffsetEntryBody(msgspec.Struct):
+    queue: str
+    timestamp: object
+    partition: str | int | None = None
+
+
+class _OffsetsBody(msgspec.Struct):
+    entries: list[_OffsetEntryBody]
+
+
 _FETCH: Final = msgspec.json.Decoder(_FetchBody)
+_OFFSETS: Final = msgspec.json.Decoder(_OffsetsBody)
 
 
 def configure(incoming: Incoming) -> Write:
@@ -114,11 +125,13 @@ def fetch(incoming: Incoming) -> FetchRequest | ReadRequest:
     body = decode(_FETCH, incoming.body)
     if len(body.entries) > FETCH_ENTRIES_MAX:
         raise bad_request(f"{len(body.entries)} entries; at most {FETCH_ENTRIES_MAX}")
+    if any(entry.offset is not None and entry.offset < 0 for entry in body.entries):
+        raise bad_request("offset must not be negative")
     entries = tuple(
         [
             FetchEntry(
                 entry.queue,
-                entry.partition or DEFAULT_PARTITION,
+                _partition(entry.partition),
                 entry.offset or 0,
                 clamped(entry.max_bytes, FETCH_BYTES, 1, FETCH_BYTES_MAX),
             )
@@ -132,6 +145,36 @@ def fetch(incoming: Incoming) -> FetchRequest | ReadRequest:
     )
     wait_ms = clamped(body.max_wait_ms, 0, 0, FETCH_WAIT_MS_MAX)
     return FetchRequest(query, wait_ms) if wait_ms else ReadRequest(query)
+
+
+def offsets(incoming: Incoming) -> ReadRequest:
+    """POST /api/v1/fetch/offsets: where each log stood at a time."""
+    body = decode(_OFFSETS, incoming.body)
+    if len(body.entries) > FETCH_ENTRIES_MAX:
+        raise bad_request(f"{len(body.entries)} entries; at most {FETCH_ENTRIES_MAX}")
+    entries = [
+        OffsetEntry(entry.queue, _partition(entry.partition), _instant_us(entry.timestamp))
+        for entry in body.entries
+    ]
+    return ReadRequest(Offsets(tuple(entries)))
+
+
+def _partition(name: str | int | None) -> str:
+    """A partition as a text, a number, or the default one."""
+    return DEFAULT_PARTITION if name is None or name == "" else str(name)
+
+
+def _instant_us(timestamp: object) -> int:
+    """Epoch milliseconds or an ISO 8601 time, as microseconds."""
+    if isinstance(timestamp, int) and not isinstance(timestamp, bool):
+        if 0 <= timestamp <= INSTANT_US_MAX // 1000:
+            return timestamp * 1000
+    elif isinstance(timestamp, str):
+        instant_us = parse_rfc3339(timestamp.replace(" ", "+"))
+        if instant_us is not None:
+            return instant_us
+    text = "timestamp must be epoch milliseconds or an RFC 3339 time"
+    raise bad_request(f"{text}, got {timestamp!r}"[:200])
 
 
 def _label(body: dict[str, object], name: str) -> str | None:

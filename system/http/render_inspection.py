@@ -173,13 +173,7 @@ def _messages(reply: replies.MessagesReply, _: str) -> Answer:
     return json_answer(bodies.MessagesBody(page, {"limit": reply.limit, "offset": reply.offset}))
 
 
-def _queues(reply: replies.QueuesReply, shape: str) -> Answer:
-    if shape == "namespaces":
-        return json_answer({"namespaces": _labels([view.namespace for view in reply.queues])})
-    if shape == "tasks":
-        return json_answer({"tasks": _labels([view.task for view in reply.queues])})
-    if shape == "queues":
-        return json_answer({"queues": [_queue(view) for view in reply.queues]})
+def _queues(reply: replies.QueuesReply, _: str) -> Answer:
     if not reply.queues:
         return error_answer(404, "queue_not_found", "Queue not found")
     view = reply.queues[0]
@@ -189,10 +183,14 @@ def _queues(reply: replies.QueuesReply, shape: str) -> Answer:
     return json_answer(body)
 
 
-def _labels(found: list[str]) -> list[dict[str, str | int]]:
-    return [
-        {"name": label, "queues": found.count(label)} for label in dict.fromkeys(found) if label
-    ]
+def _partitions(reply: replies.PartitionsReply, _: str) -> Answer:
+    page = []
+    for queue, view in reply.partitions:
+        body = _partition(view)
+        body.queue = queue
+        page.append(body)
+    pagination = {"limit": reply.limit, "offset": reply.offset}
+    return json_answer({"partitions": page, "total": reply.total, "pagination": pagination})
 
 
 def _queue(view: replies.QueueView) -> bodies.QueueBody:
@@ -250,6 +248,22 @@ def _changed_entry(entry: replies.ChangedEntry) -> bodies.ChangedEntryBody:
     return bodies.ChangedEntryBody(entry.queue, page, entry.after)
 
 
+def _offsets(reply: replies.OffsetsReply, _: str) -> Answer:
+    entries = [
+        bodies.FoundOffsetBody(
+            entry.queue,
+            entry.partition,
+            entry.offset,
+            _instant(entry.created_us),
+            entry.high_watermark,
+            entry.log_start,
+            entry.error or UNSET,
+        )
+        for entry in reply.entries
+    ]
+    return json_answer(bodies.OffsetsBody(entries))
+
+
 def _instant(instant_us: int | None) -> str | None:
     return None if instant_us is None else rfc3339(instant_us)
 
@@ -268,4 +282,6 @@ INSPECTION_RENDERERS: Final[dict[type, Callable[..., Answer]]] = {
     replies.MessagesReply: _messages,
     replies.QueuesReply: _queues,
     replies.ChangedReply: _changed,
+    replies.OffsetsReply: _offsets,
+    replies.PartitionsReply: _partitions,
 }

@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec import UNSET, Raw
 
+from ..broker.ephemeral_options import RingDeclared
 from ..broker.replies import (
     AckedItem,
     AckReply,
@@ -34,7 +35,7 @@ from ..broker.replies import (
     TransactionPushed,
     TransactionReply,
 )
-from . import bodies
+from . import bodies, render_ephemeral
 from .answer import Answer, empty_pop_answer, error_answer, json_answer
 from .render_inspection import INSPECTION_RENDERERS
 from .render_kv import KV_RENDERERS, KvBody, kv_body
@@ -346,6 +347,7 @@ _RENDERERS: Final[dict[type, Callable[..., Answer]]] = {
     FetchReply: _fetch,
     FireReply: _fire,
     TakeBackReply: _take_back,
+    RingDeclared: render_ephemeral.declared,
 }
 
 _SHAPED: Final[dict[type, Callable[..., Answer]]] = {

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..broker.commands import Command, Pop
 from ..broker.queries import Fetch, Query
+from ..broker.ring_actions import RingAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +62,56 @@ class FetchRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class RingRequest:
+    """Something about ephemeral queues, for the leader's memory.
+
+    Attributes:
+        action: What.
+        wait_ms: How long a pop waits for messages; 0 answers at once.
+    """
+
+    action: RingAction
+    wait_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRequest:
+    """Figures about queues, from the leader's state and from what it has counted.
+
+    Attributes:
+        name: Which report.
+        from_us: Begin of its window; None means an hour (or a day) before its end.
+        to_us: End; None means now.
+        queue: Only this one.
+        namespace: Only queues with this label; empty means those without one.
+        task: As `namespace`.
+        group_by: "namespace", "task", "queue" or None.
+        interval: "minute", "hour" or "day".
+        limit: At most so many rows.
+        offset: So many rows are left out first.
+        is_paged: Whether `limit` and `offset` count where a report can do without.
+    """
+
+    name: str
+    from_us: int | None
+    to_us: int | None
+    queue: str | None
+    namespace: str | None
+    task: str | None
+    group_by: str | None
+    interval: str
+    limit: int
+    offset: int
+    is_paged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Local:
-    """Something only this node can answer: "health", "metrics", "prometheus" or "page"."""
+    """Something only this node can answer: "health", "metrics", "prometheus", "page", "openapi"."""
 
     name: str
 
 
-Request = Write | PopRequest | ReadRequest | FetchRequest | Local
+Request = Write | PopRequest | ReadRequest | FetchRequest | RingRequest | ReportRequest | Local
 Rendered = Write | PopRequest | ReadRequest | FetchRequest
 """The requests whose replies come from the machine."""

@@ -3,8 +3,8 @@
 Served: push, pop of a queue, of one partition or by labels, ack, ack/batch, lease extend,
 transaction (acks, pushes, KV, timers; `positions` are refused), timers, KV, locks, configure, queue
 deletion and reads, depth, dead letters, messages, consumer groups, traces, fetch and
-partitions/changed, streaming queries, health and metrics. Everything else is 404 `no_such_route`:
-ephemeral queues, analytics.
+partitions/changed, ephemeral queues, status and analytics, streaming queries, health and metrics,
+and what describes all of these (see `openapi`). Everything else is 404 `no_such_route`.
 
 Null means absent (except inside configure's options), bodies may be missing where everything in
 them is optional, and unknown keys and parameters are ignored.
@@ -17,9 +17,11 @@ from typing import Final
 
 from . import (
     parse_administration,
+    parse_ephemeral,
     parse_kv,
     parse_messages,
     parse_reads,
+    parse_reports,
     parse_streams,
     parse_timers,
     parse_transaction,
@@ -34,7 +36,16 @@ from .answer import (
 )
 from .incoming import DEFAULT_SUBSCRIPTION_MODE, Incoming
 from .rendering import render
-from .request import FetchRequest, Local, PopRequest, ReadRequest, Request, Write
+from .request import (
+    FetchRequest,
+    Local,
+    PopRequest,
+    ReadRequest,
+    ReportRequest,
+    Request,
+    RingRequest,
+    Write,
+)
 
 __all__ = [
     "BODY_BYTES_MAX",
@@ -43,7 +54,9 @@ __all__ = [
     "Local",
     "PopRequest",
     "ReadRequest",
+    "ReportRequest",
     "Request",
+    "RingRequest",
     "Write",
     "empty_pop_answer",
     "error_answer",
@@ -65,6 +78,7 @@ _FIXED: Final[dict[tuple[str, str], Parse]] = {
     ("POST", "/api/v1/timers"): parse_timers.timers,
     ("POST", "/api/v1/configure"): parse_reads.configure,
     ("POST", "/api/v1/fetch"): parse_reads.fetch,
+    ("POST", "/api/v1/fetch/offsets"): parse_reads.offsets,
     ("GET", "/api/v1/pop"): parse_messages.discover,
     ("POST", "/api/v1/kv"): parse_kv.kv,
     ("POST", "/api/v1/locks"): parse_kv.locks,
@@ -76,10 +90,32 @@ _FIXED: Final[dict[tuple[str, str], Parse]] = {
     ("POST", "/api/v1/partitions/changed"): parse_administration.changed,
     ("POST", "/api/v1/stats/refresh"): parse_administration.refresh_stats,
     ("GET", "/api/v1/consumer-groups"): parse_administration.groups,
-    ("GET", "/api/v1/resources/queues"): parse_administration.queues,
-    ("GET", "/api/v1/status/queues"): parse_administration.queues,
-    ("GET", "/api/v1/resources/namespaces"): parse_administration.labels,
-    ("GET", "/api/v1/resources/tasks"): parse_administration.labels,
+    ("GET", "/api/v1/resources/queues"): parse_reports.resources,
+    ("GET", "/api/v1/resources/namespaces"): parse_reports.resources,
+    ("GET", "/api/v1/resources/tasks"): parse_reports.resources,
+    ("GET", "/api/v1/resources/overview"): parse_reports.resources,
+    ("GET", "/api/v1/resources/partitions"): parse_administration.partitions,
+    ("GET", "/api/v1/status"): parse_reports.status,
+    ("GET", "/api/v1/status/queues"): parse_reports.status_queues,
+    ("GET", "/api/v1/status/analytics"): parse_reports.status,
+    ("GET", "/api/v1/status/buffers"): parse_reports.buffers,
+    ("GET", "/api/v1/analytics/queue-lag"): parse_reports.analytics,
+    ("GET", "/api/v1/analytics/queue-ops"): parse_reports.analytics,
+    ("GET", "/api/v1/analytics/queue-parked-replicas"): parse_reports.analytics,
+    ("GET", "/api/v1/analytics/retention"): parse_reports.analytics,
+    ("GET", "/api/v1/analytics/workload"): parse_reports.analytics,
+    ("GET", "/api/v1/analytics/dlq-signatures"): parse_reports.analytics,
+    ("GET", "/api/v1/analytics/partition-liveness"): parse_reports.analytics,
+    ("GET", "/api/v1/analytics/system-metrics"): parse_reports.analytics,
+    ("GET", "/api/v1/analytics/worker-metrics"): parse_reports.analytics,
+    ("GET", "/api/v1/system/shared-state"): parse_reports.shared_state,
+    ("GET", "/status"): parse_reports.alive,
+    ("POST", "/api/v1/ephemeral/push"): parse_ephemeral.push,
+    ("GET", "/api/v1/ephemeral/pop"): parse_ephemeral.pop,
+    ("POST", "/api/v1/ephemeral/ack"): parse_ephemeral.ack,
+    ("POST", "/api/v1/ephemeral/configure"): parse_ephemeral.configure,
+    ("POST", "/api/v1/ephemeral/reset"): parse_ephemeral.reset,
+    ("GET", "/api/v1/ephemeral/queues"): parse_ephemeral.queues,
     ("POST", "/streams/v1/queries"): parse_streams.register,
     ("POST", "/streams/v1/state/get"): parse_streams.state,
     ("POST", "/streams/v1/cycle"): parse_streams.cycle,
@@ -87,6 +123,7 @@ _FIXED: Final[dict[tuple[str, str], Parse]] = {
     ("GET", "/metrics"): lambda _: Local("metrics"),
     ("GET", "/metrics/prometheus"): lambda _: Local("prometheus"),
     ("GET", "/"): lambda _: Local("page"),
+    ("GET", "/openapi.json"): lambda _: Local("openapi"),
 }
 
 
@@ -152,6 +189,10 @@ def _named_messages(method: str, parts: list[str]) -> Parse | None:
             return parse_timers.cancel_timer
         case ("GET" | "PUT" | "DELETE", ["kv", _, _, *_]):
             return parse_kv.kv_path
+        case ("DELETE", ["ephemeral", "queue", _]):
+            return parse_ephemeral.delete
+        case ("GET", ["ephemeral", "queues", _, "depth"]):
+            return parse_ephemeral.depth
     return None
 
 
@@ -160,7 +201,7 @@ def _named_administration(method: str, parts: list[str]) -> Parse | None:
         case ("GET", ["resources", "queues", _, "depth"]):
             return parse_reads.depth
         case ("GET", ["resources" | "status", "queues", _]):
-            return parse_administration.queues
+            return parse_administration.queue
         case ("DELETE", ["resources", "queues", _]):
             return parse_reads.delete_queue
         case ("GET", ["messages", _, _]):

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 import msgspec
 
 from ..http.answer import PLAIN
+from ..http.openapi import document
 from ..http.routes import Answer
 from ..http.server import HttpServer
 from ..raft.core import RaftCore
@@ -44,7 +45,7 @@ class Parts(Protocol):
 
 
 class About:
-    """Answers `/health`, `/metrics`, `/metrics/prometheus` and `/`.
+    """Answers `/health`, `/metrics`, `/metrics/prometheus`, `/` and `/openapi.json`.
 
     Attributes:
         leader_commit: The highest commit index that this node has heard of from a leader.
@@ -73,6 +74,7 @@ class About:
             "metrics": self.metrics,
             "prometheus": self.prometheus,
             "page": self.page,
+            "openapi": self.openapi,
         }
 
     def answer(self, name: str) -> Answer:
@@ -111,8 +113,13 @@ class About:
 
     def page(self) -> Answer:
         """The same for people, and this node's copy of the queues."""
-        document = page(self._metrics(), self._parts.desk.overview())
-        return Answer(200, document.encode(), "text/html; charset=utf-8", PAGE_HEADERS)
+        parts = self._parts
+        text = page(self._metrics(), parts.standing.places(), parts.desk.overview())
+        return Answer(200, text.encode(), "text/html; charset=utf-8", PAGE_HEADERS)
+
+    def openapi(self) -> Answer:
+        """The description of all routes."""
+        return Answer(200, document(self._version))
 
     def _quorum_ms(self) -> int | None:
         contact_us = self._core.quorum_contact_us
@@ -167,4 +174,5 @@ class About:
             "connections": parts.server.connections,
         }
         state["brokerTimeUs"] = parts.desk.stamp_us()
+        state["timeOfDayUs"] = self._clock.time_of_day_us()
         return state

@@ -7,6 +7,7 @@ import random
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ from .gauge import folder_space
 from .logbook import Logbook
 from .node import Node, NodeSettings
 from .shutdown import stop_gracefully
+from .timeofday import WrongTimeOfDay, wall_us
 from .tls import Doors, Serve
 from .writer import StorageWriter
 
@@ -123,6 +125,15 @@ def _core(config: NodeConfig, recovered: Recovered, now_us: int) -> RaftCore:
     )
 
 
+def _time_of_day(config: NodeConfig) -> Callable[[], int]:
+    if config.time_of_day_file is None:
+        return wall_us
+    try:
+        return WrongTimeOfDay(Path(config.time_of_day_file))
+    except OSError as error:
+        raise ConfigError(f"time_of_day_file: cannot open: {error.strerror}") from None
+
+
 async def run_node(
     config: NodeConfig,
     secrets: Secrets,
@@ -136,10 +147,11 @@ async def run_node(
     """Serve until SIGTERM (or SIGINT, unless that is the parent's business), then stop cleanly.
 
     Raises:
-        ConfigError: An address was taken between binding it and listening on it.
+        ConfigError: An address was taken between binding it and listening on it, or there is no
+            `time_of_day_file`.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    clock_file = ClockFile(Path(config.data_dir) / CLOCK_FILE)
+    clock_file = ClockFile(Path(config.data_dir) / CLOCK_FILE, _time_of_day(config))
     clock = clock_file.start(logbook)
     counters = Counters()
     bugs = parse_bugs(config.bugs)

@@ -46,6 +46,10 @@ class NodeClock:
         """UTC as the cluster believes it: what a leader's planner is told."""
         return self.now_us() + self._offset_us
 
+    def time_of_day_us(self) -> int:
+        """What this node takes for the time of day, UTC; the broker's time if it has none."""
+        return self.broker_us() if self._wall_us is None else self._wall_us()
+
     def observe(self, stamp_us: int, is_live: bool) -> None:
         """Take in the stamp of an applied entry: the broker's time is at least that.
 

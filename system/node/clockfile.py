@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ import trio
 
 from .clock import NodeClock
 from .logbook import Logbook
+from .timeofday import wall_us
 
 CLOCK_FILE: Final = "clock"
 SAVE_EVERY_S: Final = 5.0
@@ -45,11 +47,6 @@ class ClockMark(msgspec.Struct, frozen=True, kw_only=True):
         return self.broker_us + max(0, wall_us - self.wall_us)
 
 
-def wall_us() -> int:
-    """This host's time of day."""
-    return time.time_ns() // 1000
-
-
 def boottime_us() -> int:
     """Since this host's boot."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
@@ -61,21 +58,27 @@ def boot_id() -> str:
 
 
 class ClockFile:
-    """The notes of one data folder; losing them costs accuracy, never a message."""
+    """The notes of one data folder; losing them costs accuracy, never a message.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: Where they are kept.
+        wall_us: Reads the time of day.
+    """
+
+    def __init__(self, path: Path, wall_us: Callable[[], int] = wall_us) -> None:
         self._path = path
+        self._wall_us = wall_us
         self._boot = boot_id()
 
     def start(self, logbook: Logbook) -> NodeClock:
         """Make the clock of a node that starts."""
         mark = self._load()
-        now_us = wall_us()
+        now_us = self._wall_us()
         if mark is None:
-            return NodeClock(now_us, wall_us, is_guess=True)
+            return NodeClock(now_us, self._wall_us, is_guess=True)
         start_us = mark.resumed_us(self._boot, boottime_us(), now_us)
         logbook.info("clock", ahead_of_wall_ms=(start_us - now_us) // 1000)
-        return NodeClock(start_us, wall_us)
+        return NodeClock(start_us, self._wall_us)
 
     async def keep(self, clock: NodeClock) -> None:
         """Save every `SAVE_EVERY_S`, until cancelled."""
@@ -97,7 +100,7 @@ class ClockFile:
         return ClockMark(
             boot=self._boot,
             boottime_us=boottime_us(),
-            wall_us=wall_us(),
+            wall_us=self._wall_us(),
             broker_us=clock.broker_us(),
         )
 

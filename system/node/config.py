@@ -54,6 +54,8 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             is there, or at the oldest message.
         limits: What it may hold, and when its disk counts as full.
         client_tls: Serve clients by TLS alone; with an authority, only those that it vouches for.
+        time_of_day_file: A file that says by how much this node's time of day is wrong, in
+            microseconds; only tests of clocks have one.
         peer_tls: Speak TLS with the other nodes, which must all do so; needs an authority.
     """
 
@@ -77,6 +79,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     limits: NodeLimits = DEFAULT_LIMITS
     client_tls: TlsFiles | None = None
     peer_tls: TlsFiles | None = None
+    time_of_day_file: str | None = None
 
 
 def _check_address(name: str, address: Address) -> None:

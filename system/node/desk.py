@@ -9,25 +9,34 @@ import msgspec
 import trio
 
 from ..broker.commands import Command, Pop, TakeBack
+from ..broker.ephemeral_options import RemoveRing, RingRemoved
 from ..broker.machine import Machine
 from ..broker.replies import PopReply, Reply
+from ..broker.ring_actions import DeleteRing
+from ..bugs import NO_BUGS, Bugs
+from ..http import render_ephemeral
 from ..http.routes import (
     Answer,
     PopRequest,
     ReadRequest,
+    ReportRequest,
+    RingRequest,
     Write,
     empty_pop_answer,
     render,
 )
+from .activity import Activity
 from .admission import Admission, grows, overloaded_answer
 from .asker import Asker
 from .barrier import ReadBarrier
 from .clock import NodeClock
 from .counters import Counters
+from .ephemeral import EphemeralDesk
 from .leadership import Leadership
 from .overview import Overview, look
 from .parking import WAKES_PER_SUCCESS, ParkingLot, Verdict, lane_of
 from .proposals import Proposals, Waiter
+from .reports import Reports
 from .standing import Standing, storage_full_answer
 
 POP_MARGIN_S: Final = 0.05
@@ -64,6 +73,7 @@ class LeaderDesk:
 
     def __init__(
         self,
+        node: str,
         machine: Machine,
         leadership: Leadership,
         proposals: Proposals,
@@ -72,8 +82,13 @@ class LeaderDesk:
         counters: Counters,
         admission: Admission,
         standing: Standing,
+        bugs: Bugs = NO_BUGS,
     ) -> None:
+        self._forgets_askers = "orphaned-claims" in bugs
         self.lot = ParkingLot()
+        self.ephemeral = EphemeralDesk(machine, leadership)
+        self.activity = Activity(machine)
+        self._reports = Reports(node, machine, self.activity)
         self._machine = machine
         self._leadership = leadership
         self._proposals = proposals
@@ -109,6 +124,7 @@ class LeaderDesk:
             # What is merely gathered yet may still be proposed after its deadline.
             return NotServed(waiter.was_appended or not waiter.settled.is_set())
         self._counters.served += 1
+        self.activity.note(request.command, waiter.reply, self._machine.now_us)
         return Served(render(request, waiter.reply))
 
     async def read(self, request: ReadRequest, deadline: float) -> Outcome:
@@ -117,6 +133,14 @@ class LeaderDesk:
             return NotServed(handed_over=False)
         self._counters.served += 1
         return Served(render(request, self._machine.read(request.query, self.stamp_us())))
+
+    async def report(self, request: ReportRequest, deadline: float) -> Outcome:
+        """Answer a report, once this node is known to lead."""
+        if not await self._barrier.passes(deadline):
+            return NotServed(handed_over=False)
+        answer = await self._reports.answer(request, self.stamp_us())
+        self._counters.served += 1
+        return Served(answer)
 
     async def pop(self, request: PopRequest, asker: Asker, deadline: float) -> Outcome:
         """Claim messages, waiting for some if the request says so.
@@ -140,7 +164,7 @@ class LeaderDesk:
                 self._counters.parked += not is_woken
                 is_woken = False
                 try:
-                    await asker.hold(parked.moved, deadline)
+                    await self._hold(asker, parked.moved, deadline)
                 finally:
                     self.lot.leave(parked)
                 if parked.verdict is Verdict.SENT_AWAY:
@@ -156,13 +180,22 @@ class LeaderDesk:
                 self.lot.wake_lane(lane_of(request.command), 1, self._can_pop)
         return outcome
 
+    async def _hold(self, asker: Asker, moved: trio.Event, deadline: float) -> None:
+        if self._forgets_askers:
+            with trio.move_on_at(deadline):
+                await moved.wait()
+        else:
+            await asker.hold(moved, deadline)
+
     async def _try_pop(
         self, request: PopRequest, asker: Asker, deadline: float, margin_s: float
     ) -> Outcome | None:
         """One try; None when there is nothing now and the pop may wait."""
         if self._is_closing or not self._leadership.is_serving:
             return NotServed(handed_over=False)
-        if asker.impatient or trio.current_time() > deadline - margin_s:
+        if (
+            asker.impatient and not self._forgets_askers
+        ) or trio.current_time() > deadline - margin_s:
             return self._empty()
         for _ in range(POP_TRIES_MAX):
             if not self._can_pop(request.command):
@@ -179,13 +212,48 @@ class LeaderDesk:
             assert isinstance(reply, PopReply), f"a pop got {type(reply).__name__}"
             if not reply.is_empty:
                 self._counters.served += 1
+                self.activity.note(request.command, reply, self._machine.now_us)
                 return Served(render(request, reply), reply.lease_id or None)
-        return None if request.wait_ms else self._empty()
+        if request.wait_ms:
+            return None
+        if request.command.queue:
+            self.activity.tally(request.command.queue, self._machine.now_us).pop_empty += 1
+        return self._empty()
+
+    async def act(self, request: RingRequest, asker: Asker, deadline: float) -> Outcome:
+        """Serve ephemeral queues from this node's memory."""
+        if self._is_closing or not self._leadership.is_serving:
+            return NotServed(handed_over=False)
+        if request.wait_ms:
+            answer = await self.ephemeral.pop(request, asker, deadline, self.stamp_us)
+            if answer is None:
+                return NotServed(handed_over=False)
+        elif isinstance(request.action, DeleteRing):
+            return await self._delete_ring(request.action, deadline)
+        else:
+            answer = self.ephemeral.act(request, self.stamp_us())
+        self._counters.served += 1
+        return Served(answer)
+
+    async def _delete_ring(self, action: DeleteRing, deadline: float) -> Outcome:
+        existed = self.ephemeral.rings().remove(action.queue)
+        command = RemoveRing(action.request_id, action.queue)
+        waiter = self._proposals.submit(command, _SMALL_COMMAND_BYTES)
+        with trio.move_on_at(deadline):
+            await waiter.settled.wait()
+        if waiter.reply is None:
+            return NotServed(waiter.was_appended or not waiter.settled.is_set())
+        assert isinstance(waiter.reply, RingRemoved), f"got {type(waiter.reply).__name__}"
+        self._counters.served += 1
+        was_declared = waiter.reply.was_declared
+        return Served(render_ephemeral.deleted(action.queue, existed, was_declared))
 
     def take_back(self, lease: str) -> bool:
         """Undo a claim that nobody received; False when this node does not lead."""
         if not self._leadership.is_serving:
             return False
+        if self._forgets_askers:
+            return True
         self._counters.take_backs += 1
         self._proposals.submit(TakeBack(lease), _SMALL_COMMAND_BYTES)
         return True
@@ -197,7 +265,13 @@ class LeaderDesk:
     def close(self) -> None:
         """Serve no pop any longer; those that wait are to be asked again at the next leader."""
         self._is_closing = True
+        self.send_all_away()
+
+    def send_all_away(self) -> None:
+        """Whoever waits here is to ask another node."""
         self.lot.send_all_away()
+        self.ephemeral.close()
+        self.activity.clear()
 
     def stamp_us(self) -> int:
         """The time at which the machine is asked, never behind what it has seen."""
@@ -229,7 +303,8 @@ class LeaderDesk:
             return
         command = self._machine.due_retention(self.stamp_us())
         if command is not None:
-            self._retaining = self._proposals.submit(command, _RETAIN_COMMAND_BYTES)
+            waiter = self._retaining = self._proposals.submit(command, _RETAIN_COMMAND_BYTES)
+            waiter.abandon(lambda reply: self.activity.note(command, reply, self._machine.now_us))
 
     def _can_pop(self, command: Pop) -> bool:
         return self._machine.can_pop(command, self.stamp_us())

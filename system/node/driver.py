@@ -167,5 +167,5 @@ class RaftDriver:
                 listener.read_failed(effect)
             elif isinstance(effect, LeadershipChanged):
                 listener.leadership_changed(effect)
-            else:
+            elif isinstance(effect, TransferDone):
                 listener.transfer_done(effect)

@@ -162,10 +162,18 @@ class NodeReport(msgspec.Struct, frozen=True, array_like=True, tag="report"):
     Attributes:
         disk_full: Whether its disk is above the high-water mark.
         broker_us: The broker's time, from a serving leader.
+        role: Its role; empty from a node that does not say.
+        term: Its term.
+        commit: The highest log index that it knows to be committed.
+        applied: The highest that it has applied.
     """
 
     disk_full: bool
     broker_us: int | None
+    role: str = ""
+    term: int = 0
+    commit: int = 0
+    applied: int = 0
 
 
 ForwardFrame = Forward | Withdraw | Undelivered | NodeReport

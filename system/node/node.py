@@ -45,9 +45,10 @@ from .leadership import Leadership
 from .limits import DEFAULT_LIMITS, NodeLimits
 from .links import Dial, ForwardLink, RaftLink, dial_tcp
 from .logbook import Logbook
+from .ownclock import DEFECTS, OwnClockPlanner
 from .proposals import Proposals
 from .service import Service
-from .standing import REPORT_EVERY_S, Standing
+from .standing import REPORT_EVERY_S, Place, Standing
 from .upkeep import run_upkeep
 
 _FIRING_PAUSE_S = 0.02
@@ -146,6 +147,7 @@ class Node:
             clock,
             counters,
             settings.bugs,
+            lambda: clock.now_us() - core.quorum_contact_us,
         )
         self._barrier = ReadBarrier(step, lambda: self.applier.applied_index)
         self.admission = Admission(settings.limits, counters)
@@ -156,6 +158,7 @@ class Node:
             self.leadership,
             self._forward_links,
             logbook,
+            self._place,
         )
         self.desk = self._make_desk()
         self._fetches = Fetches(self.machine, self.desk.stamp_us)
@@ -173,8 +176,19 @@ class Node:
         names = frozenset(settings.peers)
         self.gate = PeerGate(node, names, token, self.receive, self.service, logbook, counters)
 
+    @property
+    def reaches_quorum(self) -> bool:
+        """Whether this node and the peers to which it has a connection are a majority."""
+        reached = 1 + sum(link.connected for link in self._raft_links.values())
+        return 2 * reached > 1 + len(self._raft_links)
+
+    def _place(self) -> Place:
+        role, term = self.leadership.role.value, self.leadership.term
+        return Place(role, term, self._core.commit_index, self.applier.applied_index)
+
     def _make_desk(self) -> LeaderDesk:
         return LeaderDesk(
+            self._settings.node,
             self.machine,
             self.leadership,
             self.proposals,
@@ -183,6 +197,7 @@ class Node:
             self._counters,
             self.admission,
             self.standing,
+            self._settings.bugs,
         )
 
     def _make_service(self) -> Service:
@@ -291,7 +306,7 @@ class Node:
     def _notice_step_down(self) -> None:
         self.leadership.is_serving = False
         self.proposals.step_down()
-        self.desk.lot.send_all_away()
+        self.desk.send_all_away()
 
     def _turned_away(self) -> None:
         self._counters.refused_connections += 1
@@ -317,11 +332,17 @@ class Node:
         ):
             self.machine.become_leader()
             self._clock.lead()
-            self.proposals.lead(Planner(os.urandom, self.machine.now_us))
+            self.proposals.lead(self._planner())
             leadership.is_serving = True
             self._fetches.open()
             self.logbook.info("serving", term=entry.term, log_index=entry.index)
             leadership.announce()
+
+    def _planner(self) -> Planner:
+        last_us, bugs = self.machine.now_us, self._settings.bugs
+        if bugs.isdisjoint(DEFECTS):
+            return Planner(os.urandom, last_us)
+        return OwnClockPlanner(os.urandom, last_us, self._clock.time_of_day_us, bugs)
 
     def _caught_up(self) -> None:
         self._barrier.applied()

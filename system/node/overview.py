@@ -19,7 +19,6 @@ class GroupRow:
     """One consumer group of a queue, over the partitions that were looked at.
 
     Attributes:
-        name: Empty for the queue's own.
         pending: Messages beyond the cursors.
         leases: Live ones.
     """

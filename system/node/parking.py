@@ -67,6 +67,12 @@ class ParkingLot:
         lane = lane_of(command)
         return len(self._lanes.get(lane[0], {}).get(lane, ()))
 
+    def by_queue(self) -> dict[str, int]:
+        """How many pops wait for each queue. Cost: the lanes."""
+        return {
+            queue: sum(len(pops) for pops in lanes.values()) for queue, lanes in self._lanes.items()
+        }
+
     def park(self, command: Pop, in_front: bool) -> ParkedPop:
         """Wait, behind all others, or before them for a pop that was woken for nothing."""
         parked = ParkedPop(command)

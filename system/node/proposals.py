@@ -23,6 +23,8 @@ from .clock import NodeClock
 from .counters import Counters
 from .misanswer import misanswer
 
+_REFUSES_AFTER_US: Final = 1_000_000
+
 ENTRIES_IN_FLIGHT_MAX: Final = 4
 COMMANDS_PER_ENTRY_MAX: Final = 4096
 ENTRY_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -89,8 +91,11 @@ class Proposals:
         clock: NodeClock,
         counters: Counters,
         bugs: Bugs,
+        quorum_silence_us: Callable[[], int] = lambda: 0,
     ) -> None:
         self.is_held = False
+        self._quorum_silence_us = quorum_silence_us
+        self._is_wedged = False
         self._step = step
         self._is_disk_busy = is_disk_busy
         self._last_index = last_index
@@ -118,6 +123,7 @@ class Proposals:
     def lead(self, planner: Planner) -> None:
         """Begin to propose, with a planner that knows the last stamp."""
         self._planner = planner
+        self._is_wedged = False
 
     def step_down(self) -> None:
         """Leadership is lost: nothing that waits here can be known any longer."""
@@ -155,7 +161,18 @@ class Proposals:
             self._proposed[self._last_proposal] = waiters
             self._counters.proposals += 1
             self._counters.commands += len(waiters)
-            self._step(Propose(self._last_proposal, (data,)))
+            self._propose(Propose(self._last_proposal, (data,)))
+
+    def _propose(self, event: Propose) -> None:
+        if "proposals-overtake" in self._bugs:
+            trio.lowlevel.spawn_system_task(self._propose_beside, event)
+        else:
+            self._step(event)
+
+    async def _propose_beside(self, event: Propose) -> None:
+        """Tasks that are ready at the same time run in any order."""
+        await trio.lowlevel.checkpoint()
+        self._step(event)
 
     def appended(self, effect: Appended) -> None:
         """A proposal has its place in the log."""
@@ -201,9 +218,13 @@ class Proposals:
                 waiter.settle(forged)
 
     def _may_propose(self) -> bool:
+        if "wedged-by-a-refusal" in self._bugs and self._quorum_silence_us() > _REFUSES_AFTER_US:
+            # As if a refused write meant that the leadership was lost: the next one ends the wait.
+            self._is_wedged = True
         return (
             bool(self._gathered)
             and not self.is_held
+            and not self._is_wedged
             and self.in_flight < ENTRIES_IN_FLIGHT_MAX
             and not (self.in_flight and self._is_disk_busy())
         )

@@ -10,14 +10,18 @@ from typing import Final, Protocol
 
 import trio
 
+from ..broker.ring_actions import PopRing
 from ..http import framing
 from ..http.auth import Guard
+from ..http.render_ephemeral import popped
 from ..http.routes import (
     Answer,
     FetchRequest,
     Local,
     PopRequest,
     ReadRequest,
+    ReportRequest,
+    RingRequest,
     Write,
     empty_pop_answer,
     error_answer,
@@ -44,7 +48,7 @@ _FORWARDED_HEADERS: Final = ("content-type", "authorization")
 _SAY_NOTHING_WAS_APPLIED: Final = (429, 507)
 """Not true of a request that an earlier try has handed over: then these are not answers."""
 
-LeaderRequest = Write | PopRequest | ReadRequest
+LeaderRequest = Write | PopRequest | ReadRequest | RingRequest | ReportRequest
 
 
 class LocalAnswers(Protocol):
@@ -127,7 +131,7 @@ class Service:
             return Delivery(routed)
         if isinstance(routed, Local):
             return Delivery(self._about.answer(routed.name))
-        if isinstance(routed, PopRequest) and routed.wait_ms:
+        if isinstance(routed, PopRequest | RingRequest) and routed.wait_ms:
             deadline_ms = routed.wait_ms
         asker = LocalAsker(client, impatient=self._is_stopping)
         self._waiting.add(asker)
@@ -224,8 +228,8 @@ class Service:
                 handed_over = handed_over or outcome.handed_over
             elif not handed_over or outcome.answer.status not in _SAY_NOTHING_WAS_APPLIED:
                 return outcome
-            if asker.impatient and isinstance(routed, PopRequest):
-                return Served(empty_pop_answer())
+            if asker.impatient and _is_pop(routed):
+                return Served(_nothing(routed))
             if trio.current_time() >= deadline:
                 return self._give_up(routed, handed_over)
             self._counters.retried += 1
@@ -236,7 +240,7 @@ class Service:
 
     def _place(self, routed: LeaderRequest, size: int) -> contextlib.AbstractContextManager[bool]:
         """Room to wait in; pops have theirs by their connection."""
-        if isinstance(routed, PopRequest):
+        if _is_pop(routed):
             return contextlib.nullcontext(True)
         may_grow = isinstance(routed, Write) and grows(routed.command)
         return self._admission.place(size, may_grow)
@@ -259,6 +263,10 @@ class Service:
             return await self._desk.write(routed, size, deadline)
         if isinstance(routed, PopRequest):
             return await self._desk.pop(routed, asker, deadline)
+        if isinstance(routed, RingRequest):
+            return await self._desk.act(routed, asker, deadline)
+        if isinstance(routed, ReportRequest):
+            return await self._desk.report(routed, deadline)
         return await self._desk.read(routed, deadline)
 
     async def _forward(
@@ -280,7 +288,7 @@ class Service:
         left_ms = max(0, round((deadline - trio.current_time()) * 1000))
         ask = link.ask(request.method, request.target, headers, request.body, request_id, left_ms)
         try:
-            if isinstance(routed, PopRequest):
+            if _is_pop(routed):
                 await self._await_pop(link, ask, asker, deadline + _POP_ANSWER_GRACE_S)
             else:
                 with trio.move_on_at(deadline):
@@ -305,10 +313,10 @@ class Service:
                 await ask.done.wait()
 
     def _give_up(self, routed: LeaderRequest, handed_over: bool) -> Served:
-        if isinstance(routed, PopRequest) and routed.wait_ms:
-            return Served(empty_pop_answer())
+        if isinstance(routed, PopRequest | RingRequest) and routed.wait_ms:
+            return Served(_nothing(routed))
         self._counters.gave_up += 1
-        if handed_over and not isinstance(routed, ReadRequest):
+        if handed_over and not isinstance(routed, ReadRequest | ReportRequest):
             code, text = "outcome_unknown", "connection to a majority lost before the outcome"
         elif self._leadership.leader is None:
             code, text = "no_leader", "no connection to a leader before the deadline"
@@ -360,3 +368,17 @@ class Service:
         if given.isascii() and given.isdigit() and 0 < int(given) <= DEADLINE_MS_MAX:
             return int(given)
         raise BadHeaderError(f"x-deadline-ms is {given!r}; 1 to {DEADLINE_MS_MAX} are allowed")
+
+
+def _is_pop(routed: LeaderRequest) -> bool:
+    """Whether an empty answer is an answer."""
+    return isinstance(routed, PopRequest) or (
+        isinstance(routed, RingRequest) and isinstance(routed.action, PopRing)
+    )
+
+
+def _nothing(routed: LeaderRequest) -> Answer:
+    """What a pop is told that found nothing."""
+    if isinstance(routed, RingRequest) and isinstance(routed.action, PopRing):
+        return popped(routed.action.queue, [])
+    return empty_pop_answer()

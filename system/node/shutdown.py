@@ -15,6 +15,9 @@ DRAIN_S: Final = 0.5
 TRANSFER_S: Final = 3.0
 FINISH_S: Final = 6.0
 
+ALONE_S: Final = 0.5
+"""Without a quorum in reach for so long, nobody can take over. A link needs less to return."""
+
 _LOOK_S: Final = 0.002
 
 
@@ -63,12 +66,32 @@ async def _hand_over(node: Node, logbook: Logbook) -> None:
     """Give leadership to the most caught-up voter, trying again while there is time."""
     began = trio.current_time()
     with trio.move_on_after(TRANSFER_S):
-        while node.leadership.role is Role.LEADER:
-            tries = len(node.transfers)
-            node.driver.step(TransferLeadership(None))
-            while len(node.transfers) == tries and node.leadership.role is Role.LEADER:
-                await node.leadership.wait_change(trio.current_time() + TRANSFER_S)
-        while node.leadership.leader is None:
-            await node.leadership.wait_change(trio.current_time() + TRANSFER_S)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_stop_when_alone, node, nursery.cancel_scope)
+            await _transfer(node)
+            nursery.cancel_scope.cancel()
     took_ms = round((trio.current_time() - began) * 1000)
     logbook.info("stopping", stage="leadership", leader=node.leadership.leader, took_ms=took_ms)
+
+
+async def _transfer(node: Node) -> None:
+    """Ask for transfers until another node leads."""
+    while node.leadership.role is Role.LEADER:
+        tries = len(node.transfers)
+        node.driver.step(TransferLeadership(None))
+        while len(node.transfers) == tries and node.leadership.role is Role.LEADER:
+            await node.leadership.wait_change(trio.current_time() + TRANSFER_S)
+        # A refusal comes at once: somebody may be heard again a little later.
+        await trio.sleep(_LOOK_S)
+    while node.leadership.leader is None:
+        await node.leadership.wait_change(trio.current_time() + TRANSFER_S)
+
+
+async def _stop_when_alone(node: Node, handing_over: trio.CancelScope) -> None:
+    """Give up once too few nodes have been in reach for `ALONE_S` to elect anybody."""
+    alone_since = trio.current_time()
+    while trio.current_time() - alone_since < ALONE_S:
+        await trio.sleep(_LOOK_S)
+        if node.reaches_quorum:
+            alone_since = trio.current_time()
+    handing_over.cancel()

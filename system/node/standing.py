@@ -1,8 +1,9 @@
-"""What the nodes of a cluster tell each other once a second: full disks, and the leader's time."""
+"""What the nodes of a cluster tell each other once a second: full disks, time, and their places."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from ..http.answer import Answer, error_answer
 from .clock import NodeClock
@@ -21,6 +22,16 @@ def storage_full_answer(node: str) -> Answer:
     return error_answer(507, "storage_full", text, retry_after_s=1)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node is: its role and term, and how far its log is committed and applied."""
+
+    role: str
+    term: int
+    commit: int
+    applied: int
+
+
 class Standing:
     """This node's disk, and what its peers said last about theirs.
 
@@ -35,6 +46,7 @@ class Standing:
         leadership: Leadership,
         links: Mapping[str, ForwardLink],
         logbook: Logbook,
+        place: Callable[[], Place],
     ) -> None:
         self.gauge = gauge
         self._node = node
@@ -42,6 +54,7 @@ class Standing:
         self._leadership = leadership
         self._links = links
         self._logbook = logbook
+        self._place = place
         self._reports: dict[str, tuple[object, NodeReport]] = {}
 
     @property
@@ -50,6 +63,16 @@ class Standing:
         if self.gauge.is_full:
             return self._node
         return next((peer for peer, (_, last) in self._reports.items() if last.disk_full), None)
+
+    def places(self) -> dict[str, Place | None]:
+        """Every node's place, this one's first; None for one that is not heard."""
+        found: dict[str, Place | None] = {self._node: self._place()}
+        for peer in sorted(self._links):
+            found[peer] = None
+            if peer in self._reports:
+                last = self._reports[peer][1]
+                found[peer] = Place(last.role, last.term, last.commit, last.applied)
+        return found
 
     def heard(self, peer: str, connection: object, report: NodeReport) -> None:
         """A peer has reported over one of its connections."""
@@ -76,6 +99,9 @@ class Standing:
         if self._leadership.is_serving:
             self._clock.slew()
             broker_us = self._clock.broker_us()
-        report = NodeReport(self.gauge.is_full, broker_us)
+        own = self._place()
+        report = NodeReport(
+            self.gauge.is_full, broker_us, own.role, own.term, own.commit, own.applied
+        )
         for link in self._links.values():
             link.report(report)

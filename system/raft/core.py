@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from ..bugs import NO_BUGS, Bugs
+from .changes import Refusal, refusal_of, wanted_members
+from .coherence import are_in_range
 from .election import Election
 from .events import (
     Appended,
     Apply,
+    ChangeMembers,
+    ChangeRefused,
+    Compact,
     Effect,
     Event,
     LeadershipChanged,
+    MembersChanged,
+    MembersKept,
     Persist,
     Persisted,
     Propose,
@@ -21,19 +28,20 @@ from .events import (
     Refused,
     Role,
     Send,
+    SendSnapshot,
+    SnapshotInstalled,
+    SnapshotSent,
     Tick,
     TransferDone,
     TransferLeadership,
 )
-from .following import on_append, on_snapshot
+from .following import on_append
 from .log import RaftLog
+from .members import Checkpoint, Members
 from .messages import (
-    NUMBER_MAX,
     AppendEntries,
     AppendReply,
     HardState,
-    InstallSnapshot,
-    Message,
     RequestVote,
     TimeoutNow,
     VoteReply,
@@ -42,13 +50,21 @@ from .reads import Reads
 from .replication import Replication
 from .state import Entropy, RaftState
 from .transfer import Transfer
+from .view import CoreView
 
 __all__ = [
     "Appended",
     "Apply",
+    "ChangeMembers",
+    "ChangeRefused",
+    "Checkpoint",
+    "Compact",
     "Effect",
     "Event",
     "LeadershipChanged",
+    "Members",
+    "MembersChanged",
+    "MembersKept",
     "Persist",
     "Persisted",
     "Propose",
@@ -62,20 +78,25 @@ __all__ = [
     "Refused",
     "Role",
     "Send",
+    "SendSnapshot",
+    "SnapshotInstalled",
+    "SnapshotSent",
     "Tick",
     "TransferDone",
     "TransferLeadership",
 ]
 
 
-class RaftCore:
+class RaftCore(CoreView):
     """The consensus core of one server; no input or output, no clock, no randomness of its own.
 
     The shell feeds events in one order, carries out the effects, and calls `step(now, Tick())` no
-    later than `deadline_us`. A new core is a restarted server: a follower that applies its log
-    again from its start as it learns what is committed.
+    later than `deadline_us`. A new core is a restarted server: a follower that rests on its
+    checkpoint and applies its log again from there as it learns what is committed.
 
-    Messages from itself, from servers that are no voters, or with impossible fields are ignored.
+    Messages from itself, of another incarnation than the one known, or with impossible fields are
+    ignored. Appends and requests for votes are taken from any server: who is a member may be in
+    entries that are still to come (thesis §4.2.1). Answers count only from members.
 
     Raises:
         AssertionError: An invariant is broken. Its message begins with the invariant's name and
@@ -84,11 +105,9 @@ class RaftCore:
 
     __slots__ = (
         "_announced",
+        "_announced_members",
         "_election",
         "_reads",
-        "_replication",
-        "_state",
-        "_transfer",
         "deadline_us",
     )
 
@@ -100,79 +119,37 @@ class RaftCore:
         entropy: Entropy,
         now_us: int,
         bugs: Bugs = NO_BUGS,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         """Start a server from what its disk remembers.
 
         Args:
-            config: Settings; the voters are the same on every server.
+            config: Settings.
             hard_state: Durable term and vote; `HardState(0, None)` at the first start.
-            log: Durable entries. The core owns it from now on.
+            log: Durable entries, as `recovered_log` fits them to the checkpoint. The core owns it
+                from now on.
             entropy: Draws an integer between two bounds, both included.
             now_us: Current time.
             bugs: Planted defects.
+            checkpoint: What the state machine holds already; nothing by default. One at index 0
+                may name the members that a new cluster begins with, in place of `config.voters`.
         """
-        self._state = RaftState(config, hard_state, log, entropy, now_us, bugs)
-        self._election = Election(self._state)
-        self._replication = Replication(self._state)
-        self._reads = Reads(self._state, self._replication)
-        self._transfer = Transfer(self._state, self._replication)
-        self._announced = (Role.FOLLOWER, self._state.term, self._state.leader)
-        self.deadline_us = self._state.election_deadline_us
-
-    @property
-    def role(self) -> Role:
-        """What this server takes itself for."""
-        return self._state.role
-
-    @property
-    def term(self) -> int:
-        """The current term."""
-        return self._state.term
-
-    @property
-    def leader(self) -> str | None:
-        """The leader of the current term, if known."""
-        return self._state.leader
-
-    @property
-    def commit_index(self) -> int:
-        """The last index known to be committed."""
-        return self._state.commit_index
-
-    @property
-    def durable_index(self) -> int:
-        """The last index of the log that is durable here."""
-        return self._state.durability.durable_index
-
-    @property
-    def last_index(self) -> int:
-        """The last index of the log in memory."""
-        return self._state.log.last_index
-
-    @property
-    def applied_index(self) -> int:
-        """The last index given out by `Apply`."""
-        return self._state.applied_index
-
-    @property
-    def log(self) -> RaftLog:
-        """The log in memory; for looking only."""
-        return self._state.log
-
-    @property
-    def is_transferring(self) -> bool:
-        """Whether a leadership transfer is under way, so that proposals are refused."""
-        return self._transfer.target is not None
-
-    @property
-    def quorum_contact_us(self) -> int:
-        """When this server last knew of a quorum; 0 for never since its start.
-
-        A leader: when a quorum last answered it. Others: when they last heard from their leader.
-        """
-        if self._state.role is Role.LEADER:
-            return self._replication.quorum_contact_us()
-        return self._state.leader_contact_us
+        state = RaftState(
+            config,
+            hard_state,
+            log,
+            entropy,
+            now_us,
+            bugs,
+            checkpoint or Checkpoint(log.start_index - 1, log.previous_term),
+        )
+        replication = Replication(state)
+        super().__init__(state, replication, Transfer(state, replication))
+        self._election = Election(state)
+        self._reads = Reads(state, replication)
+        self._announced = (Role.FOLLOWER, state.term, state.leader)
+        self._announced_members = state.membership.members
+        self.deadline_us = state.election_deadline_us
 
     def step(self, now_us: int, event: Event) -> list[Effect]:
         """Take one event and return what must be done, in order."""
@@ -180,7 +157,7 @@ class RaftCore:
         if now_us > state.now_us:
             state.now_us = now_us
         if isinstance(event, Receive):
-            self._on_message(event.sender, event.message)
+            self._on_message(event)
         elif isinstance(event, Persisted):
             self._on_persisted(event.sequence)
         elif isinstance(event, Tick):
@@ -189,12 +166,20 @@ class RaftCore:
             self._on_propose(event)
         elif isinstance(event, Read):
             self._on_read(event.read)
-        else:
+        elif isinstance(event, TransferLeadership):
             self._transfer.request(event.target)
+        elif isinstance(event, ChangeMembers):
+            self._on_change(event)
+        else:
+            self._on_storage(event)
         return self._finish()
 
     def _finish(self) -> list[Effect]:
         state = self._state
+        if state.role is Role.LEADER and (
+            not state.is_voter or len(self._replication.followers) > len(state.others)
+        ):
+            self._settle_members()
         if state.role is not Role.LEADER and self._announced[0] is Role.LEADER:
             self._replication.stop()
             self._reads.fail_all()
@@ -208,6 +193,10 @@ class RaftCore:
         ):
             self._announced = (state.role, state.term, state.leader)
             state.effects.append(LeadershipChanged(state.role, state.term, state.leader))
+        membership = state.membership
+        if membership.members is not self._announced_members:
+            self._announced_members = membership.members
+            state.effects.append(MembersChanged(membership.members, membership.index))
         effects = state.finish_step()
         deadline_us = state.election_deadline_us
         if state.role is Role.LEADER:
@@ -216,6 +205,19 @@ class RaftCore:
             deadline_us = min(deadline_us, self._transfer.deadline_us)
         self.deadline_us = deadline_us
         return effects
+
+    def _settle_members(self) -> None:
+        """Once a removal is committed, let the removed go; a leader that is removed steps down."""
+        state = self._state
+        if state.membership.index > state.commit_index:
+            return
+        self._replication.dismiss()
+        if not state.is_voter:
+            self._replication.beat()
+            successor = self._transfer.most_caught_up()
+            if successor is not None:
+                state.send(successor, TimeoutNow(state.term))
+            state.become_follower(state.term, None)
 
     def _lead(self) -> None:
         """Take up the leadership that was just won."""
@@ -257,36 +259,85 @@ class RaftCore:
         else:
             self._replication.propose(event.proposal, event.payloads)
 
+    def _on_change(self, event: ChangeMembers) -> None:
+        state = self._state
+        if state.role is not Role.LEADER or self._transfer.target is not None:
+            state.effects.append(Refused(event.proposal, state.leader))
+            return
+        membership = state.membership
+        wanted = wanted_members(membership.members, event.change)
+        if wanted == membership.members:
+            if self.is_members_committed:
+                state.effects.append(MembersKept(event.proposal))
+            else:
+                term = state.log.entry_at(membership.index).term
+                state.effects.append(Appended(event.proposal, term, membership.index))
+            return
+        refusal = (
+            wanted
+            if isinstance(wanted, Refusal)
+            else refusal_of(state, self._replication, wanted, event.change)
+        )
+        if isinstance(wanted, Members) and refusal is None:
+            self._replication.change_members(event.proposal, wanted)
+        elif refusal is not None:
+            state.effects.append(ChangeRefused(event.proposal, refusal.code, refusal.text))
+
+    def _on_storage(self, event: Compact | SnapshotSent | SnapshotInstalled) -> None:
+        state = self._state
+        if isinstance(event, SnapshotInstalled):
+            state.install(event.index, event.term, event.members)
+        elif isinstance(event, SnapshotSent):
+            self._replication.on_snapshot_sent(event.to, event.index, event.ok)
+        else:
+            floor = self._replication.snapshot_floor
+            state.compact(event.index if floor is None else min(event.index, floor))
+            self._replication.on_compacted()
+
     def _on_read(self, read: int) -> None:
         if self._state.role is Role.LEADER:
             self._reads.ask(read)
         else:
             self._state.effects.append(ReadFailed(read))
 
-    def _on_message(self, sender: str, message: Message) -> None:
+    def _on_message(self, event: Receive) -> None:
         state = self._state
-        if sender not in state.peers:
+        sender, message = event.sender, event.message
+        if sender in ("", state.node_id) or not self._is_known(sender, event.incarnation):
             return
         if isinstance(message, AppendEntries):
             on_append(state, sender, message)
+        elif isinstance(message, RequestVote):
+            if are_in_range(message.term, message.last_log_index, message.last_log_term):
+                self._election.on_request(sender, message)
+        elif self._is_stranger(sender):
+            return
         elif isinstance(message, AppendReply):
             self._on_append_reply(sender, message)
-        elif isinstance(message, RequestVote):
-            if _is_in_range(message.term, message.last_log_index, message.last_log_term):
-                self._election.on_request(sender, message)
         elif isinstance(message, VoteReply):
-            if _is_in_range(message.term) and self._election.on_reply(sender, message):
+            if are_in_range(message.term) and self._election.on_reply(sender, message):
                 self._lead()
-        elif isinstance(message, TimeoutNow):
+        else:
             self._on_timeout_now(sender, message)
-        elif isinstance(message, InstallSnapshot) and _is_in_range(
-            message.term, message.last_included_index
-        ):
-            on_snapshot(state, sender, message)
+
+    def _is_stranger(self, sender: str) -> bool:
+        """Whether a sender's answers mean nothing here."""
+        state = self._state
+        return (
+            sender not in state.others
+            and sender not in self._replication.followers
+            and sender != state.leader
+        )
+
+    def _is_known(self, sender: str, incarnation: str) -> bool:
+        """Whether the membership does not know the sender by another data directory."""
+        if not incarnation:
+            return True
+        return self._state.membership.members.known_of(sender).incarnation in ("", incarnation)
 
     def _on_append_reply(self, sender: str, reply: AppendReply) -> None:
         state = self._state
-        if not _is_in_range(reply.term, reply.match_index, reply.round):
+        if not are_in_range(reply.term, reply.match_index, reply.round):
             return
         if reply.term > state.term:
             state.become_follower(reply.term, None)
@@ -302,10 +353,7 @@ class RaftCore:
             message.term == state.term
             and state.role is Role.FOLLOWER
             and state.leader in (None, sender)
+            and state.may_campaign
             and self._election.campaign(transfer=True)
         ):
             self._lead()
-
-
-def _is_in_range(*numbers: int) -> bool:
-    return all(0 <= number <= NUMBER_MAX for number in numbers)

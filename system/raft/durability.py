@@ -22,12 +22,21 @@ class Durability:
         hard_state_sequence: The latest write that carried a term or a vote.
     """
 
-    __slots__ = ("_held", "_writes", "durable_index", "hard_state_sequence", "issued", "settled")
+    __slots__ = (
+        "_checkpoint_index",
+        "_held",
+        "_writes",
+        "durable_index",
+        "hard_state_sequence",
+        "issued",
+        "settled",
+    )
 
     def __init__(self, durable_index: int) -> None:
         self.issued = 0
         self.settled = 0
         self.durable_index = durable_index
+        self._checkpoint_index = 0
         self.hard_state_sequence = 0
         self._writes: deque[tuple[int, int]] = deque()
         self._held: deque[tuple[int, Send]] = deque()
@@ -47,12 +56,27 @@ class Durability:
         if self._writes and self._writes[-1][1] >= index:
             self._writes = deque((write, min(last, index - 1)) for write, last in self._writes)
 
+    def rest_on(self, index: int, resets: bool) -> None:
+        """Note that a durable checkpoint holds every entry up to `index`.
+
+        Args:
+            index: The last entry in the checkpoint.
+            resets: Whether the log is dropped for it, with what is in flight.
+        """
+        self._checkpoint_index = index
+        if resets:
+            self.durable_index = index
+            self._writes = deque((write, index) for write, _ in self._writes)
+        else:
+            self.durable_index = max(self.durable_index, index)
+
     def settle(self, sequence: int) -> None:
         """Note that every write up to `sequence` is durable."""
         assert sequence <= self.issued, f"write-order: settled {sequence}, issued {self.issued}"
         writes = self._writes
         while writes and writes[0][0] <= sequence:
-            self.settled, self.durable_index = writes.popleft()
+            self.settled, last_index = writes.popleft()
+            self.durable_index = max(last_index, self._checkpoint_index)
 
     def hold(self, sequence: int, send: Send) -> None:
         """Keep a message until write `sequence` is settled."""

@@ -20,6 +20,10 @@ class Election:
     def time_out(self) -> bool:
         """The election timeout has passed without a leader. Returns whether this server won."""
         state = self._state
+        if not state.may_campaign:
+            state.become_follower(state.term, None)
+            state.restart_election_timer()
+            return False
         if not state.peers:
             return self.campaign(transfer=False)
         state.role = Role.PRE_CANDIDATE
@@ -49,7 +53,7 @@ class Election:
             self._state.send(peer, request, after)
 
     def on_durable(self) -> bool:
-        """Count this server's own vote once it is durable. Returns whether that won."""
+        """Count this server's own vote, if it has one, once durable. Returns whether that won."""
         state = self._state
         if (
             state.role is not Role.CANDIDATE
@@ -62,7 +66,8 @@ class Election:
 
     def _has_won(self) -> bool:
         """Whether the votes of the current campaign decide it; a pre-vote leads to a campaign."""
-        if len(self._votes) < self._state.quorum:
+        voters = self._state.membership.members.voters
+        if sum(vote in voters for vote in self._votes) < self._state.quorum:
             return False
         if self._state.role is Role.PRE_CANDIDATE:
             return self.campaign(transfer=False)

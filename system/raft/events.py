@@ -11,6 +11,8 @@ from typing import Annotated
 
 import msgspec
 
+from .log import LogStart
+from .members import Members
 from .messages import Entry, HardState, Message
 
 
@@ -30,8 +32,10 @@ class RaftConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of one server.
 
     Attributes:
-        node_id: This server; one of `voters`.
-        voters: All servers of the cluster, the same on each.
+        node_id: This server; one of `voters`, if there are any.
+        voters: The voters that a new cluster begins with, the same on each of its servers. A
+            server with a log or a checkpoint goes by these instead. None for a server that waits
+            until a cluster takes it in.
         election_ms_min: A server campaigns after this long without word from a leader at the
             earliest, and protects a leader it has heard from for this long.
         election_ms_max: ... at the latest. A leader without word from a quorum for this long
@@ -41,6 +45,8 @@ class RaftConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         max_append_bytes: Bytes of data in one append; a single larger entry goes alone.
         max_inflight_appends: Unanswered appends to one follower.
         check_quorum: Whether leaders step down without a quorum, and voters protect leaders.
+        incarnation: Identity of this server's data directory; empty when it has none.
+        learner_lag_max: Entries that a learner may lack when it is promoted.
     """
 
     node_id: str
@@ -52,6 +58,8 @@ class RaftConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_append_bytes: _Positive = 1 << 20
     max_inflight_appends: _Positive = 64
     check_quorum: bool = True
+    incarnation: str = ""
+    learner_lag_max: _Positive = 1000
 
     def __post_init__(self) -> None:
         """Refuse settings that contradict each other.
@@ -59,7 +67,7 @@ class RaftConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Raises:
             ValueError: The message names the value and what is allowed.
         """
-        if self.node_id not in self.voters:
+        if self.voters and self.node_id not in self.voters:
             raise ValueError(f"node_id {self.node_id!r} is not among voters {self.voters!r}")
         if len(set(self.voters)) != len(self.voters):
             raise ValueError(f"voters {self.voters!r} names a server twice")
@@ -80,10 +88,17 @@ class Tick(msgspec.Struct, frozen=True):
 
 
 class Receive(msgspec.Struct, frozen=True):
-    """A message arrived."""
+    """A message arrived.
+
+    Attributes:
+        sender: Who sent it.
+        message: What it says.
+        incarnation: The sender's, as it said when it connected; empty when that is not known.
+    """
 
     sender: str
     message: Message
+    incarnation: str = ""
 
 
 class Propose(msgspec.Struct, frozen=True):
@@ -114,7 +129,88 @@ class TransferLeadership(msgspec.Struct, frozen=True):
     target: str | None
 
 
-Event = Tick | Receive | Propose | Persisted | Read | TransferLeadership
+class Compact(msgspec.Struct, frozen=True, gc=False):
+    """A durable checkpoint holds every entry up to `index`: memory may forget them.
+
+    What a snapshot under way still needs behind it stays all the same.
+    """
+
+    index: int
+
+
+class SnapshotSent(msgspec.Struct, frozen=True, gc=False):
+    """What `SendSnapshot` asked for has ended.
+
+    Attributes:
+        to: The receiver.
+        index: The last entry in the snapshot.
+        ok: Whether the receiver said that it rests on it now.
+    """
+
+    to: str
+    index: int
+    ok: bool
+
+
+class SnapshotInstalled(msgspec.Struct, frozen=True):
+    """The state machine of this server rests on a received snapshot, durably.
+
+    Attributes:
+        index: The last entry in it.
+        term: The term of that entry.
+        members: The membership in force there.
+    """
+
+    index: int
+    term: int
+    members: Members
+
+
+class AddLearner(msgspec.Struct, frozen=True):
+    """Take a server in, to receive the log. Its incarnation and address are recorded."""
+
+    node: str
+    incarnation: str = ""
+    address: str = ""
+
+
+class Promote(msgspec.Struct, frozen=True):
+    """Make a learner a voter."""
+
+    node: str
+
+
+class Remove(msgspec.Struct, frozen=True):
+    """Take a voter or learner out."""
+
+    node: str
+
+
+Change = AddLearner | Promote | Remove
+
+
+class ChangeMembers(msgspec.Struct, frozen=True):
+    """Change the membership by one server.
+
+    Answered by `Appended`, `Refused`, `MembersKept` or `ChangeRefused`.
+    """
+
+    proposal: int
+    change: Change
+
+
+Event = (
+    Tick
+    | Receive
+    | Propose
+    | Persisted
+    | Read
+    | TransferLeadership
+    | Compact
+    | SnapshotSent
+    | SnapshotInstalled
+    | ChangeMembers
+)
 
 
 class Persist(msgspec.Struct, frozen=True):
@@ -125,12 +221,14 @@ class Persist(msgspec.Struct, frozen=True):
         hard_state: To store, when it changed.
         truncate_from: Drop stored entries from this index on, before appending `entries`.
         entries: To append.
+        reset: Drop all stored entries first; the log begins after this.
     """
 
     sequence: int
     hard_state: HardState | None
     truncate_from: int | None
     entries: tuple[Entry, ...]
+    reset: LogStart | None = None
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -194,6 +292,47 @@ class TransferDone(msgspec.Struct, frozen=True, gc=False):
     ok: bool
 
 
+class SendSnapshot(msgspec.Struct, frozen=True, gc=False):
+    """A server needs entries that this leader's log no longer has; answered by `SnapshotSent`.
+
+    One at a time is asked for each receiver. It lapses with the leadership.
+
+    Attributes:
+        to: The receiver.
+        index_min: The snapshot must hold the entries up to this one at least.
+    """
+
+    to: str
+    index_min: int
+
+
+class MembersChanged(msgspec.Struct, frozen=True):
+    """Another membership is in force here, since `index`; it may be rolled back by another."""
+
+    members: Members
+    index: int
+
+
+class MembersKept(msgspec.Struct, frozen=True, gc=False):
+    """The membership that was asked for is in force and committed."""
+
+    proposal: int
+
+
+class ChangeRefused(msgspec.Struct, frozen=True, gc=False):
+    """The membership was not changed, for certain.
+
+    Attributes:
+        proposal: The proposal.
+        code: One of `REFUSALS` in `changes.py`.
+        text: Why, for the one who asked.
+    """
+
+    proposal: int
+    code: str
+    text: str
+
+
 Effect = (
     Persist
     | Send
@@ -204,4 +343,8 @@ Effect = (
     | ReadFailed
     | LeadershipChanged
     | TransferDone
+    | SendSnapshot
+    | MembersChanged
+    | MembersKept
+    | ChangeRefused
 )

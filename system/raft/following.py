@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .messages import AppendEntries, AppendReply, InstallSnapshot, is_coherent
+from .coherence import is_coherent
+from .messages import AppendEntries, AppendReply
 from .state import RaftState
 
 
@@ -83,17 +84,3 @@ def _accept(state: RaftState, sender: str, message: AppendEntries, last_index: i
         else:
             match_index = durability.durable_index
     state.send(sender, AppendReply(state.term, True, match_index, message.round), after)
-
-
-def on_snapshot(state: RaftState, sender: str, message: InstallSnapshot) -> None:
-    """Refuse a snapshot (see `InstallSnapshot`): the log is never compacted in this version."""
-    if message.term >= state.term:
-        state.hear_leader(sender, message.term)
-    refusal = AppendReply(
-        state.term,
-        False,
-        message.last_included_index,
-        message.round,
-        conflict_index=state.log.last_index + 1,
-    )
-    state.reply(sender, refusal)

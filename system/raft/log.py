@@ -5,7 +5,21 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from .messages import Entry
+
+
+class LogStart(msgspec.Struct, frozen=True, gc=False):
+    """Where a log begins that holds no entry from before.
+
+    Attributes:
+        index: The entry before the first one that the log can hold.
+        term: Its term.
+    """
+
+    index: int
+    term: int
 
 
 class RaftLog:
@@ -64,6 +78,27 @@ class RaftLog:
         self.last_index = index - 1
         self.last_term = self._terms[-1] if self._terms else self.previous_term
 
+    def compact(self, index: int) -> None:
+        """Drop the entries up to `index`; linear in the entries that stay, but cheap for each."""
+        term = self.term_at(index)
+        assert term is not None, (
+            f"compact-range: up to {index}, log holds {self.start_index}..{self.last_index}"
+        )
+        count = index + 1 - self.start_index
+        del self._entries[:count]
+        del self._terms[:count]
+        self.start_index = index + 1
+        self.previous_term = term
+
+    def reset(self, start: LogStart) -> None:
+        """Drop everything; the log begins after `start`."""
+        self._entries.clear()
+        self._terms.clear()
+        self.start_index = start.index + 1
+        self.previous_term = start.term
+        self.last_index = start.index
+        self.last_term = start.term
+
     def term_at(self, index: int) -> int | None:
         """Return the term of the entry at `index`; None past the end and before the start.
 
@@ -105,11 +140,13 @@ class RaftLog:
         return self.start_index + bisect_left(self._terms, term)
 
     def last_index_of(self, term: int) -> int | None:
-        """Return the index of the last entry of exactly `term`, or None."""
+        """Return the index of the last entry of exactly `term`, or None.
+
+        The entry just before the start counts too.
+        """
         position = bisect_right(self._terms, term) - 1
-        if position >= 0 and self._terms[position] == term:
-            return self.start_index + position
-        return None
+        held_term = self._terms[position] if position >= 0 else self.previous_term
+        return self.start_index + position if held_term == term else None
 
     def is_up_to_date(self, last_index: int, last_term: int) -> bool:
         """Whether a log that ends so is at least as up to date as this one (Raft §5.4.1)."""

@@ -25,7 +25,7 @@ class EntryKind(IntEnum):
     COMMAND = 1
     """Opaque data for the state machine."""
     CONFIG = 2
-    """A set of voters. Carried and applied like any entry; this core does not act on it yet."""
+    """A membership (see `members.py`), in force on each server that has it in its log."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -93,7 +93,7 @@ class AppendEntries(msgspec.Struct, frozen=True, array_like=True, tag="ae"):
 
 
 class AppendReply(msgspec.Struct, frozen=True, array_like=True, tag="ar", gc=False):
-    """Answer to `AppendEntries` and `InstallSnapshot`.
+    """Answer to `AppendEntries`.
 
     Attributes:
         term: The follower's term.
@@ -115,28 +115,13 @@ class AppendReply(msgspec.Struct, frozen=True, array_like=True, tag="ar", gc=Fal
     conflict_index: Number = 0
 
 
-class InstallSnapshot(msgspec.Struct, frozen=True, array_like=True, tag="is", gc=False):
-    """The leader of `term` offers a snapshot in place of entries it no longer has.
-
-    A server that cannot install snapshots (this version) refuses by an `AppendReply` with
-    `success=False`, `match_index` the refused index and `conflict_index` one past the end of its
-    log, keeps its log as it is, and still counts the message as word from its leader.
-    """
-
-    term: Number
-    last_included_index: Number
-    last_included_term: Number
-    round: Number
-    data: bytes
-
-
 class TimeoutNow(msgspec.Struct, frozen=True, array_like=True, tag="tn", gc=False):
     """The leader of `term` asks its successor to start an election at once."""
 
     term: Number
 
 
-Message = RequestVote | VoteReply | AppendEntries | AppendReply | InstallSnapshot | TimeoutNow
+Message = RequestVote | VoteReply | AppendEntries | AppendReply | TimeoutNow
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Message)
@@ -157,22 +142,3 @@ def decode_message(data: bytes) -> Message:
         return _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"not a Raft message: {error}") from error
-
-
-def is_coherent(message: AppendEntries) -> bool:
-    """Whether every field is in range, and the entries are such as a leader can send.
-
-    They follow `prev_index` without a gap, in terms from 1 up to the leader's that never fall.
-    Linear in the number of entries.
-    """
-    term, index = message.prev_term, message.prev_index
-    if index < 0 or term < 0 or (index == 0) != (term == 0):
-        return False
-    if message.commit_index < 0 or message.round < 0:
-        return False
-    for entry in message.entries:
-        index += 1
-        if entry.index != index or entry.term < term or entry.term == 0:
-            return False
-        term = entry.term
-    return term <= message.term <= NUMBER_MAX and index <= NUMBER_MAX

@@ -15,6 +15,7 @@ class Progress:
             probes, one append at a time, for the place where the logs agree.
         is_waiting: A probe is on its way; no other until it is answered or a heartbeat is.
         inflight: Last index of each unanswered append, in order; only when replicating.
+        snapshot_from: While the follower is sent a snapshot: the least index that this holds.
         window: Unanswered appends allowed now. It falls to 1 at a refusal and grows with each
             success, or overtaken appends would be refused and sent again in ever larger floods.
         backup_round: Refusals of messages of earlier rounds tell nothing new.
@@ -31,6 +32,7 @@ class Progress:
         "is_waiting",
         "match_index",
         "next_index",
+        "snapshot_from",
         "window",
     )
 
@@ -40,10 +42,16 @@ class Progress:
         self.is_replicating = False
         self.is_waiting = False
         self.inflight: deque[int] = deque()
+        self.snapshot_from: int | None = None
         self.window = window
         self.backup_round = 0
         self.acked_round = 0
         self.contact_us = now_us
+
+    @property
+    def is_sent_snapshot(self) -> bool:
+        """Whether a snapshot is on its way, which entries must wait for."""
+        return self.snapshot_from is not None
 
     def on_success(self, match_index: int) -> None:
         """Note that the follower has everything up to `match_index`."""
@@ -74,11 +82,16 @@ class Progress:
         )
         if is_known:
             return False
-        floor = max(self.match_index + 1, index_min)
-        self.next_index = max(floor, min(hint_index, refused_index))
+        wanted_index = max(self.match_index + 1, min(hint_index, refused_index))
+        self.probe_from(max(wanted_index, index_min))
+        if wanted_index < index_min:
+            self.snapshot_from = index_min - 1
+        return True
+
+    def probe_from(self, next_index: int) -> None:
+        """Look for the place where the logs agree, before `next_index`."""
+        self.next_index = next_index
         self.is_replicating = False
-        # Past the start of the leader's log there is nothing left to try but heartbeats.
-        self.is_waiting = self.next_index > refused_index
+        self.is_waiting = False
         self.inflight.clear()
         self.window = 1
-        return True

@@ -55,12 +55,14 @@ class Reads:
         rounds = self._rounds
         if rounds:
             replication = self._replication
-            acked = [progress.acked_round for progress in replication.followers.values()]
-            acked.append(replication.round)
-            self._confirmed_round = reached_by_quorum(acked, self._state.quorum)
+            state = self._state
+            acked = [replication.followers[voter].acked_round for voter in state.peers]
+            if state.is_voter:
+                acked.append(replication.round)
+            self._confirmed_round = reached_by_quorum(acked, state.quorum)
             while rounds and rounds[0][0] <= self._confirmed_round:
                 _, log_index, reads = rounds.popleft()
-                self._state.effects.extend(ReadReady(read, log_index) for read in reads)
+                state.effects.extend(ReadReady(read, log_index) for read in reads)
         if self._asked and not rounds:
             self.begin_round()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .events import Appended
+from .events import Appended, SendSnapshot
+from .members import Members, encode_members
 from .messages import AppendEntries, AppendReply, Entry, EntryKind
 from .progress import Progress
 from .quorum import reached_by_quorum
@@ -32,7 +33,9 @@ class Replication:
         state = self._state
         next_index = state.log.last_index + 1
         window = state.config.max_inflight_appends
-        self.followers = {peer: Progress(next_index, window, state.now_us) for peer in state.peers}
+        self.followers = {
+            server: Progress(next_index, window, state.now_us) for server in state.others
+        }
         self.round = 0
         self.first_index = next_index
         if "no-noop-on-win" not in state.bugs:
@@ -60,13 +63,78 @@ class Replication:
         for peer, progress in self.followers.items():
             self._send_entries(peer, progress)
 
+    def change_members(self, proposal: int, members: Members) -> None:
+        """Append a membership, which is in force from now on, and send it on.
+
+        Servers that leave are followers until it is committed, so that they learn of it.
+        """
+        state = self._state
+        index = state.log.last_index + 1
+        state.append((Entry(state.term, index, EntryKind.CONFIG, encode_members(members)),))
+        state.effects.append(Appended(proposal, state.term, index))
+        for server in state.others:
+            if server not in self.followers:
+                window = state.config.max_inflight_appends
+                self.followers[server] = Progress(index, window, state.now_us)
+        for server, progress in self.followers.items():
+            self._send_entries(server, progress)
+        self.advance_commit(index)
+
+    def dismiss(self) -> None:
+        """Drop the followers that are no members any more, with a last word of what is committed.
+
+        To be called once the membership in force is committed.
+        """
+        gone = [server for server in self.followers if server not in self._state.others]
+        for server in gone:
+            progress = self.followers.pop(server)
+            self._send_sign(server, progress)
+
+    def on_compacted(self) -> None:
+        """Probe followers that would be sent dropped entries next; they may need a snapshot."""
+        start_index = self._state.log.start_index
+        for progress in self.followers.values():
+            if progress.next_index < start_index:
+                progress.probe_from(start_index)
+
+    @property
+    def snapshot_floor(self) -> int | None:
+        """The least index of the snapshots under way: what is behind it must be kept."""
+        floors = [
+            progress.snapshot_from
+            for progress in self.followers.values()
+            if progress.snapshot_from is not None
+        ]
+        return min(floors, default=None)
+
+    def on_snapshot_sent(self, to: str, index: int, ok: bool) -> None:
+        """Go on with the entries behind a snapshot, or probe again, which asks for the next."""
+        progress = self.followers.get(to)
+        if progress is None or progress.snapshot_from is None:
+            return
+        progress.snapshot_from = None
+        log = self._state.log
+        assert not ok or index <= log.last_index, (
+            f"snapshot-range: {to} rests on {index}, last entry {log.last_index}"
+        )
+        progress.probe_from(max(log.start_index, index + 1 if ok else 0))
+        if not ok:
+            progress.is_waiting = True
+        elif not self._send_entries(to, progress):
+            self._send_sign(to, progress)
+
     def beat(self) -> None:
         """Send every follower a sign of life, with entries where a probe is due."""
         state = self._state
         self.heartbeat_deadline_us = state.now_us + state.heartbeat_us
         for peer, progress in self.followers.items():
             if not self._send_entries(peer, progress):
-                self._send(peer, progress.next_index - 1, ())
+                self._send_sign(peer, progress)
+
+    def _send_sign(self, peer: str, progress: Progress) -> None:
+        """Send an append without entries; while a snapshot is under way it fits any log."""
+        prev_index = progress.next_index - 1
+        self._send(peer, 0 if progress.is_sent_snapshot else prev_index, ())
 
     def begin_round(self) -> int:
         """Start a read round, which is a heartbeat that asks every follower to confirm it."""
@@ -79,6 +147,8 @@ class Replication:
         state = self._state
         config = state.config
         last_index = state.log.last_index
+        if progress.is_sent_snapshot:
+            return False
         if not progress.is_replicating:
             if progress.is_waiting or progress.next_index > last_index:
                 return False
@@ -100,7 +170,7 @@ class Replication:
 
     def _send(self, peer: str, prev_index: int, entries: tuple[Entry, ...]) -> None:
         state = self._state
-        prev_term = state.log.term_at(prev_index)
+        prev_term = state.log.term_at(prev_index) if prev_index else 0
         assert prev_term is not None, (
             f"log-range: append after {prev_index}, log holds "
             f"{state.log.start_index}..{state.log.last_index}"
@@ -116,11 +186,15 @@ class Replication:
         """Take a follower's answer in this term: advance its progress, or back up."""
         state = self._state
         log = state.log
-        progress = self.followers[sender]
+        progress = self.followers.get(sender)
+        if progress is None:
+            return
         if reply.round > self.round or reply.match_index > log.last_index:
             return
         progress.contact_us = state.now_us
         progress.acked_round = max(progress.acked_round, reply.round)
+        if progress.is_sent_snapshot:
+            return
         if reply.success:
             progress.on_success(reply.match_index)
             self.advance_commit(reply.match_index)
@@ -132,6 +206,8 @@ class Replication:
             # What was sent before is of an earlier round from now on.
             self.round += 1
             progress.backup_round = self.round
+            if progress.snapshot_from is not None:
+                state.effects.append(SendSnapshot(sender, progress.snapshot_from))
         self._send_entries(sender, progress)
 
     def _hint(self, reply: AppendReply) -> int:
@@ -151,8 +227,9 @@ class Replication:
         state = self._state
         if reached_index <= state.commit_index:
             return
-        held = [progress.match_index for progress in self.followers.values()]
-        held.append(state.durability.durable_index)
+        held = [self.followers[voter].match_index for voter in state.peers]
+        if state.is_voter:
+            held.append(state.durability.durable_index)
         index = reached_by_quorum(held, state.commit_quorum)
         if index <= state.commit_index:
             return
@@ -161,6 +238,7 @@ class Replication:
 
     def quorum_contact_us(self) -> int:
         """Return when a quorum, this server included, was last heard from."""
-        heard = [progress.contact_us for progress in self.followers.values()]
-        heard.append(self._state.now_us)
+        heard = [self.followers[voter].contact_us for voter in self._state.peers]
+        if self._state.is_voter:
+            heard.append(self._state.now_us)
         return reached_by_quorum(heard, self._state.commit_quorum)

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from ..bugs import Bugs
 from .durability import Durability
 from .events import Apply, Effect, Persist, RaftConfig, Role, Send
-from .log import RaftLog
+from .log import LogStart, RaftLog
+from .members import Checkpoint, Members
+from .membership import Membership
 from .messages import Entry, HardState, Message
 from .quorum import commit_quorum_size, quorum_size
 
@@ -23,11 +25,17 @@ class RaftState:
         election_deadline_us: When a server that does not lead campaigns.
         leader_contact_us: When the leader of the current term was last heard; 0 for never.
         applied_index: Up to where `Apply` has been issued.
+        peers: The other voters.
+        others: The other members, learners included.
+        is_voter: Whether this server, with its data directory, is a voter.
+        quorum: How many voters elect.
+        commit_quorum: How many voters commit.
     """
 
     __slots__ = (
         "_entries",
         "_hard_state_changed",
+        "_reset",
         "_truncate_from",
         "applied_index",
         "bugs",
@@ -42,11 +50,14 @@ class RaftState:
         "election_us_min",
         "entropy",
         "heartbeat_us",
+        "is_voter",
         "leader",
         "leader_contact_us",
         "log",
+        "membership",
         "node_id",
         "now_us",
+        "others",
         "peers",
         "quorum",
         "role",
@@ -62,15 +73,18 @@ class RaftState:
         entropy: Entropy,
         now_us: int,
         bugs: Bugs,
+        checkpoint: Checkpoint,
     ) -> None:
-        assert hard_state.term >= log.last_term, (
-            f"term-behind-log: term {hard_state.term}, last entry of term {log.last_term}"
+        # A crash may come after a snapshot was activated and before its term was stored.
+        term = max(hard_state.term, checkpoint.term)
+        assert term >= log.last_term, (
+            f"term-behind-log: term {term}, last entry of term {log.last_term}"
+        )
+        assert log.start_index - 1 <= checkpoint.index <= log.last_index, (
+            f"log-hole: checkpoint {checkpoint.index}, log {log.start_index}..{log.last_index}"
         )
         self.config = config
         self.node_id = config.node_id
-        self.peers = tuple(voter for voter in config.voters if voter != config.node_id)
-        self.quorum = quorum_size(len(config.voters), bugs)
-        self.commit_quorum = commit_quorum_size(len(config.voters), bugs)
         self.election_us_min = config.election_ms_min * 1000
         self.election_us_max = config.election_ms_max * 1000
         self.heartbeat_us = config.heartbeat_ms * 1000
@@ -78,23 +92,57 @@ class RaftState:
         self.entropy = entropy
         self.now_us = now_us
         self.log = log
-        self.term = hard_state.term
-        self.voted_for = hard_state.voted_for
+        self.term = term
+        self.voted_for = hard_state.voted_for if term == hard_state.term else None
         self.role = Role.FOLLOWER
         self.leader: str | None = None
         self.leader_contact_us = 0
-        self.commit_index = log.start_index - 1
-        self.applied_index = log.start_index - 1
+        self.commit_index = checkpoint.index
+        self.applied_index = checkpoint.index
         self.durability = Durability(log.last_index)
+        self.durability.rest_on(checkpoint.index, resets=False)
+        base = checkpoint.members if checkpoint.members.voters else seed_of(config)
+        self.membership = Membership(checkpoint.index, base)
+        self.membership.append(log.between(checkpoint.index + 1, log.last_index))
+        self._follow_members()
         self.effects: list[Effect] = []
         self._hard_state_changed = False
+        self._reset: LogStart | None = None
         self._truncate_from: int | None = None
         self._entries: tuple[Entry, ...] = ()
         self.election_timeout_us = 0
         self.election_deadline_us = now_us
         # The only voter has nobody to wait for.
-        if self.peers:
+        if self.peers or not self.is_voter:
             self.restart_election_timer()
+
+    def _follow_members(self) -> None:
+        """Count by the membership in force; one server at a time changes, so quorums overlap."""
+        members, node_id = self.membership.members, self.node_id
+        self.peers = tuple(voter for voter in members.voters if voter != node_id)
+        self.others = tuple(server for server in members.servers if server != node_id)
+        self.is_voter = node_id in members.voters and self._is_own(members)
+        self.quorum = quorum_size(len(members.voters), self.bugs)
+        self.commit_quorum = commit_quorum_size(len(members.voters), self.bugs)
+
+    def _is_own(self, members: Members) -> bool:
+        known = members.known_of(self.node_id).incarnation
+        return not known or not self.config.incarnation or known == self.config.incarnation
+
+    @property
+    def may_campaign(self) -> bool:
+        """Whether this server may stand for election: a voter, or one until that is committed.
+
+        A server whose removal is in its own log alone may be the only one that can be elected.
+        """
+        if self.is_voter:
+            return True
+        previous = self.membership.previous
+        return (
+            self.membership.index > self.commit_index
+            and self.node_id in previous.voters
+            and self._is_own(previous)
+        )
 
     @property
     def write_sequence(self) -> int:
@@ -102,7 +150,12 @@ class RaftState:
         return self.durability.issued + self._has_write()
 
     def _has_write(self) -> bool:
-        return self._hard_state_changed or self._truncate_from is not None or bool(self._entries)
+        return (
+            self._hard_state_changed
+            or self._truncate_from is not None
+            or bool(self._entries)
+            or self._reset is not None
+        )
 
     def send(self, to: str, message: Message, after: int = 0) -> None:
         """Send a message once write `after` is settled; 0 sends at once."""
@@ -134,6 +187,8 @@ class RaftState:
         """Append entries in memory and to this step's write."""
         self.log.append(entries)
         self._entries = self._entries + entries if self._entries else entries
+        if self.membership.append(entries):
+            self._follow_members()
 
     def truncate_from(self, index: int) -> None:
         """Drop entries in memory and in this step's write."""
@@ -145,6 +200,39 @@ class RaftState:
         self.log.truncate_from(index)
         self.durability.truncate_from(index)
         self._truncate_from = index
+        if self.membership.truncate_from(index):
+            self._follow_members()
+
+    def compact(self, index: int) -> None:
+        """Forget entries that a durable checkpoint holds."""
+        assert index <= self.applied_index, (
+            f"compact-range: {self.node_id} compacts up to {index}, applied {self.applied_index}"
+        )
+        if index >= self.log.start_index:
+            self.log.compact(index)
+            self.membership.compact(index)
+
+    def install(self, index: int, term: int, members: Members) -> None:
+        """Rest on a received snapshot; the log stays if it goes on from there."""
+        if index <= self.applied_index and "snapshot-overwrites-newer-log" not in self.bugs:
+            return
+        resets = self.log.term_at(index) != term or "snapshot-overwrites-newer-log" in self.bugs
+        if term > self.term:
+            self.become_follower(term, None)
+        if resets:
+            assert self.commit_index < index, (
+                f"committed-truncated: {self.node_id} drops its log for a snapshot of {index}, "
+                f"committed up to {self.commit_index}"
+            )
+            assert self.role is not Role.LEADER, f"log-matching: leader lacks committed {index}"
+            self._reset = LogStart(index, term)
+            self.log.reset(self._reset)
+            self.membership.truncate_from(self.log.start_index)
+        self.durability.rest_on(index, resets)
+        self.commit_index = max(self.commit_index, index)
+        self.applied_index = index
+        self.membership.install(index, members)
+        self._follow_members()
 
     def commit(self, index: int) -> None:
         """Raise the commit index."""
@@ -193,8 +281,11 @@ class RaftState:
             if self._hard_state_changed:
                 stored_vote = None if "vote-not-persisted" in self.bugs else self.voted_for
                 hard_state = HardState(self.term, stored_vote)
-            effects.insert(0, Persist(sequence, hard_state, self._truncate_from, self._entries))
+            effects.insert(
+                0, Persist(sequence, hard_state, self._truncate_from, self._entries, self._reset)
+            )
             self._hard_state_changed = False
+            self._reset = None
             self._truncate_from = None
             self._entries = ()
         ready_index = min(self.commit_index, durability.durable_index)
@@ -203,3 +294,8 @@ class RaftState:
             self.applied_index = ready_index
         self.effects = []
         return effects
+
+
+def seed_of(config: RaftConfig) -> Members:
+    """Return the membership that a new cluster begins with."""
+    return Members(tuple(sorted(config.voters)))

@@ -30,10 +30,9 @@ class Transfer:
         """Begin; refuses when not leading, when already under way, or when nobody can take it."""
         state = self._state
         if state.role is Role.LEADER and self.target is None:
-            followers = self._replication.followers
-            self.target = target if target in followers else None
+            self.target = target if target in state.peers else None
             if target is None:
-                self.target = self._most_caught_up()
+                self.target = self.most_caught_up()
             if self.target is not None:
                 self._term = state.term
                 self._has_told = False
@@ -42,20 +41,23 @@ class Transfer:
                 return
         state.effects.append(TransferDone(False))
 
-    def _most_caught_up(self) -> str | None:
-        """Return the live follower with the longest matching log, if any was heard recently."""
+    def most_caught_up(self) -> str | None:
+        """Return the live voter with the longest matching log, if any was heard recently."""
         state = self._state
-        live = [
-            (progress.match_index, progress.contact_us, peer)
-            for peer, progress in self._replication.followers.items()
-            if state.now_us - progress.contact_us < state.election_us_max
-        ]
+        live = []
+        for voter in state.peers:
+            progress = self._replication.followers[voter]
+            if state.now_us - progress.contact_us < state.election_us_max:
+                live.append((progress.match_index, progress.contact_us, voter))
         return max(live)[2] if live else None
 
     def advance(self, again: bool = False) -> None:
         """Tell the successor to campaign once it has every entry; `again` in case it got lost."""
         state = self._state
         if self.target is None or state.role is not Role.LEADER or (self._has_told and not again):
+            return
+        if self.target not in state.peers:
+            self.deadline_us = state.now_us
             return
         if self._replication.followers[self.target].match_index == state.log.last_index:
             self._has_told = True

@@ -51,3 +51,19 @@ class DamagedLogError(StorageError):
         self.offset = offset
         self.reason = reason
         self.remedy = remedy
+
+
+class DamagedCheckpointError(StorageError):
+    """A store of checkpoints holds something that no crash can explain.
+
+    Attributes:
+        file: The file, as the operator knows it.
+        reason: What is wrong.
+        remedy: What to do.
+    """
+
+    def __init__(self, file: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{file}: damaged: {reason}. Remedy: {remedy}")
+        self.file = file
+        self.reason = reason
+        self.remedy = remedy

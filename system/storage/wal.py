@@ -89,7 +89,8 @@ class Wal:
             disk: Where the files are; the caller closes it after the log.
             directory: Below the disk's root; may be `.`.
             limits: Sizes.
-            bugs: Planted defects; this part knows `ack-before-fsync`.
+            bugs: Planted defects; this part knows `ack-before-fsync` and
+                `damage-taken-for-torn-tail`.
             clock: Seconds, monotonic; only that defect reads it.
             salt: 32 bits that make a new log's checksums its own; random by default.
 
@@ -256,7 +257,9 @@ class Wal:
                     segments.append(name)
             self._disk.fsync_dir(self._directory)
             if segments:
-                recovered, tail = self.replay_type(self._disk, self._directory).run(segments)
+                replay = self.replay_type(self._disk, self._directory)
+                replay.takes_damage_for_torn = "damage-taken-for-torn-tail" in self._bugs
+                recovered, tail = replay.run(segments)
         if not segments:
             self._begin_segment(salt & 0xFFFFFFFF)
             return Recovered(HardState(0, None), [], 1, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atleastonce.histories.log_ops import (
+    SEND,
     SEND_AGAIN,
     ReadEntry,
     ReadRecord,
@@ -157,6 +158,12 @@ def break_torn_at_one_moment(history: OpHistory) -> None:
     finally_read(history, 91, 0)
 
 
+def break_stalled(history: OpHistory) -> None:
+    for value, at_s in enumerate((40, 45, 50)):
+        asked = Send(records=(SentRecord(90, value),), txn=False)
+        history.op(SEND, at_s, at_s + 4.9, asked, None, "info", "n2")
+
+
 BREAKS: dict[Callable[[OpHistory], None], set[str]] = {
     break_lost_write: {"lost-write"},
     break_unseen: {"unseen"},
@@ -180,5 +187,6 @@ BREAKS: dict[Callable[[OpHistory], None], set[str]] = {
     break_empty_below_hwm: {"empty-below-hwm"},
     break_torn: {"torn"},
     break_torn_at_one_moment: {"torn"},
+    break_stalled: {"stalled"},
 }
 """What each of them breaks; the first rule's name is in that of the function."""

@@ -43,7 +43,7 @@ class Step:
     before_s: float
     after_s: float
     hold_s: float
-    fate: Literal["ok", "ok", "unknown-done", "unknown-not", "fail"]
+    fate: Literal["ok", "ok", "unknown-done", "unknown-not", "fail", "hang-up"]
 
 
 STEPS = st.lists(
@@ -56,7 +56,7 @@ STEPS = st.lists(
         before_s=st.sampled_from([0.001, 0.05, 1.5]),
         after_s=st.sampled_from([0.001, 0.05, 1.5]),
         hold_s=st.sampled_from([0.01, 0.2, 3.5]),
-        fate=st.sampled_from(["ok", "ok", "unknown-done", "unknown-not", "fail"]),
+        fate=st.sampled_from(["ok", "ok", "unknown-done", "unknown-not", "fail", "hang-up"]),
     ),
     min_size=1,
     max_size=40,
@@ -71,6 +71,8 @@ class Partition:
     committed: int = -1
     lease: tuple[str, int, float] | None = None
     """Name, last offset, end in seconds."""
+    claims: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """By offset, how often it was claimed and not taken back."""
 
     def is_held(self, now_s: float) -> bool:
         return self.lease is not None and now_s < self.lease[2]
@@ -135,6 +137,13 @@ class Model:
         first = partition.committed + 1
         ids = [] if partition.is_held(now_s) else partition.log[first : first + step.batch]
         asked = ask()
+        if step.fate == "hang-up":
+            # The claim, if there was one, was taken back at once.
+            asked = ask(hang_up_ms=100)
+            self.history.op(DEQUEUE, invoked_s, popped_s, asked, dequeued(popped_s, ()))
+            return
+        for offset in range(first, first + len(ids)):
+            partition.claims[offset] += 1
         if step.fate == "fail":
             # The claim is made and nobody hears of it: it comes back when its lease ends.
             if ids:
@@ -146,10 +155,11 @@ class Model:
             return
         self._names += 1
         lease = f"lease{self._names}"
+        taken = [(id_, partition.claims[first + place]) for place, id_ in enumerate(ids)]
         partition.lease = (lease, first + len(ids) - 1, now_s + LEASE_S)
         self._at(
             popped_s + step.hold_s,
-            lambda ack_s: self._ack(step, ack_s, (invoked_s, popped_s), lease, (first, ids)),
+            lambda ack_s: self._ack(step, ack_s, (invoked_s, popped_s), lease, (first, taken)),
         )
 
     def _ack(
@@ -158,7 +168,7 @@ class Model:
         now_s: float,
         span: tuple[float, float],
         lease: str,
-        batch: tuple[int, list[str]],
+        batch: tuple[int, list[tuple[str, int]]],
     ) -> None:
         partition, (first, ids) = self._partitions[step.partition], batch
         is_live = partition.is_held(now_s) and partition.lease and partition.lease[0] == lease
@@ -167,16 +177,16 @@ class Model:
         known: AckOutcome = "acked" if is_live else "rejected"
         ack: AckOutcome = known if step.fate == "ok" else "unknown"
         deliveries = tuple(
-            delivery(id_, step.partition, first + place, lease, ack)
-            for place, id_ in enumerate(ids)
+            delivery(id_, step.partition, first + place, lease, ack, attempt)
+            for place, (id_, attempt) in enumerate(ids)
         )
         type_: Literal["ok", "info"] = "ok" if step.fate == "ok" else "info"
         done = dequeued(span[1], deliveries)
         self.history.op(DEQUEUE, span[0], now_s + 0.01, ask(), done, type_)
 
 
-def ask(lease_s: int = LEASE_S) -> Dequeue:
-    return Dequeue(partition=None, batch=5, wait_ms=0, lease_s=lease_s)
+def ask(lease_s: int = LEASE_S, hang_up_ms: int | None = None) -> Dequeue:
+    return Dequeue(partition=None, batch=5, wait_ms=0, lease_s=lease_s, hang_up_ms=hang_up_ms)
 
 
 def dequeued(popped_s: float, deliveries: tuple[Delivery, ...]) -> Dequeued:
@@ -184,14 +194,19 @@ def dequeued(popped_s: float, deliveries: tuple[Delivery, ...]) -> Dequeued:
 
 
 def delivery(
-    id_: str, partition: int, offset: int, lease: str, ack: AckOutcome = "acked"
+    id_: str,
+    partition: int,
+    offset: int,
+    lease: str,
+    ack: AckOutcome = "acked",
+    attempt: int = 1,
 ) -> Delivery:
     return Delivery(
         id=id_,
         partition=str(partition),
         offset=offset,
         lease=lease,
-        attempt=1,
+        attempt=attempt,
         digest=f"d-{id_}",
         ack=ack,
     )
@@ -303,6 +318,23 @@ def break_ack_not_recalled(history: OpHistory) -> None:
     ack_again(history, 4, "rejected")
 
 
+def break_claim_left_behind(history: OpHistory) -> None:
+    put(history, 1, "x", 0)
+    take(history, 2, 3, delivery("x", 9, 0, "a", attempt=2))
+
+
+def break_claim_left_behind_by_a_client_that_hung_up(history: OpHistory) -> None:
+    put(history, 1, "x", 0)
+    history.op(DEQUEUE, 2, 2.1, ask(hang_up_ms=100), dequeued(2.1, ()))
+    take(history, 6, 7, delivery("x", 9, 0, "a", attempt=2))
+
+
+def break_stalled(history: OpHistory) -> None:
+    for at_s in (40, 45, 50):
+        asked = Enqueue(id=f"late{at_s}", partition="9", digest="d")
+        history.op(ENQUEUE, at_s, at_s + 4.9, asked, type_="info", node="n2")
+
+
 BREAKS: dict[Callable[[OpHistory], None], str] = {
     break_lost: "lost",
     break_lost_with_every_ack_rejected: "lost",
@@ -318,4 +350,7 @@ BREAKS: dict[Callable[[OpHistory], None], str] = {
     break_pop_skip: "pop-skip",
     break_payload_mismatch: "payload-mismatch",
     break_ack_not_recalled: "ack-not-recalled",
+    break_claim_left_behind: "claim-left-behind",
+    break_claim_left_behind_by_a_client_that_hung_up: "claim-left-behind",
+    break_stalled: "stalled",
 }

@@ -105,6 +105,12 @@ def break_absent_after_claim(history: OpHistory) -> None:
     read(history, 12, 13, None)
 
 
+def break_stalled(history: OpHistory) -> None:
+    for at_s in (40, 45, 50):
+        asked = Claim(key="x", id=f"late{at_s}")
+        history.op(CLAIM, at_s, at_s + 4.9, asked, None, "info", "n2")
+
+
 BREAKS: dict[Callable[[OpHistory], None], str] = {
     break_two_winners: "two-winners",
     break_not_the_winner_by_a_read: "not-the-winner",
@@ -114,6 +120,7 @@ BREAKS: dict[Callable[[OpHistory], None], str] = {
     break_value_from_a_failed_claim: "value-from-nowhere",
     break_value_before_its_claim: "value-from-nowhere",
     break_absent_after_claim: "absent-after-claim",
+    break_stalled: "stalled",
 }
 
 

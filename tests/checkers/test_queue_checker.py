@@ -25,6 +25,7 @@ from .queue_histories import (
     ack_again,
     ask,
     delivery,
+    dequeued,
     put,
     take,
 )
@@ -181,6 +182,67 @@ def test_repeated_ack_of_what_was_never_carried_out_may_be_refused() -> None:
     assert judge(drained(history)).valid is True
 
 
+def window(history: OpHistory, from_s: float, until_s: float) -> None:
+    """A leader's death and its return."""
+    for event, second in (("effect", from_s), ("healed", until_s)):
+        history.faults.append(
+            FaultEvent(
+                fault=f"kill-leader-{from_s}",
+                kind="kill-leader",
+                target="n1",
+                event=event,  # type: ignore[arg-type]
+                t_ns=at(second),
+                wall_ns=0,
+            )
+        )
+
+
+def test_pop_without_an_answer_may_have_claimed_what_comes_again() -> None:
+    history = OpHistory()
+    put(history, 1, "x", 0)
+    history.op(DEQUEUE, 2, 2.1, ask(), type_="fail")
+    take(history, 6, 7, delivery("x", 9, 0, "a", attempt=2))
+
+    assert judge(drained(history)).valid is True
+
+
+def test_pop_that_outlasts_its_lease_may_have_claimed_twice() -> None:
+    history = OpHistory()
+    put(history, 1, "x", 0)
+    taken = (delivery("x", 9, 0, "a", attempt=2),)
+    history.op(DEQUEUE, 2, 7, ask(), dequeued(6, taken))
+
+    assert judge(drained(history)).valid is True
+
+
+def test_claim_of_a_client_that_hung_up_while_a_leader_died_may_be_left_behind() -> None:
+    history = OpHistory()
+    put(history, 1, "x", 0)
+    history.op(DEQUEUE, 2, 2.1, ask(hang_up_ms=100), dequeued(2.1, ()))
+    take(history, 6, 7, delivery("x", 9, 0, "a", attempt=2))
+    window(history, 2.05, 4)
+
+    assert judge(drained(history)).valid is True
+
+
+def test_writes_that_are_refused_while_a_fault_lasts_are_no_stall() -> None:
+    history = clean()
+    BREAKS_BY_RULE["stalled"](history)
+    window(history, 39, 47)
+
+    assert judge(drained(history)).valid is True
+
+
+def test_one_write_that_went_through_is_no_stall() -> None:
+    history = clean()
+    BREAKS_BY_RULE["stalled"](history)
+    asked = Enqueue(id="z", partition="9", digest="d-z")
+    history.op(ENQUEUE, 55, 55.1, asked, Enqueued(status="duplicate", offset=2), node="n2")
+    take(history, 56, 57, delivery("z", 9, 2, "z"))
+
+    assert judge(drained(history)).valid is True
+
+
 def test_without_a_drain_loss_is_unknown() -> None:
     history = clean()
     put(history, 8, "x", 2)
@@ -222,17 +284,7 @@ def test_fault_that_never_bit_makes_a_clean_run_unknown() -> None:
 def test_witness_names_the_faults_around_it() -> None:
     history = drained(OpHistory())
     BREAKS_BY_RULE["lease-overlap"](history)
-    for event, second in (("effect", 3.5), ("healed", 4.0)):
-        history.faults.append(
-            FaultEvent(
-                fault="kill-leader-1",
-                kind="kill-leader",
-                target="n1",
-                event=event,  # type: ignore[arg-type]
-                t_ns=at(second),
-                wall_ns=0,
-            )
-        )
+    window(history, 3.5, 4.0)
 
     [violation] = judge(history).violations
 

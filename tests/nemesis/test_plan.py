@@ -19,10 +19,23 @@ from atleastonce.nemesis.plan import (
     make_plan,
 )
 from atleastonce.nemesis.registry import NEMESES, UnknownNemesisError, check_names, parse_names
+from atleastonce.nemesis.turns import RECOVERY_S
 
 FAULTY = [name for name in NEMESES if name != "none"]
 NAMES = st.lists(st.sampled_from(FAULTY), min_size=1, max_size=4, unique=True)
 SEEDS = st.integers(0, 2**63 - 1)
+ONE_NODE = [name for name in FAULTY if NEMESES[name].target in ("leader", "follower")]
+MIXES = st.lists(st.sampled_from(ONE_NODE), min_size=1, max_size=3, unique=True).flatmap(
+    lambda names: st.permutations([*names, "kill-all"])
+)
+
+
+def takes_turns(names: list[str]) -> bool:
+    return "kill-all" in names and not set(names).isdisjoint(ONE_NODE)
+
+
+def healed_s(fault: Fault) -> float:
+    return fault.at_s + fault.duration_s + NEMESES[fault.kind].healing_s
 
 
 def test_every_nemesis_has_a_sentence_and_an_act() -> None:
@@ -44,7 +57,7 @@ def test_a_plan_stays_the_same_over_versions_and_machines() -> None:
     assert (first.id, first.at_s, first.duration_s) == ("kill-leader-1", 3.097, 2.187)
 
 
-@given(NAMES, SEEDS, st.integers(20, 200), st.integers(1, 12))
+@given(NAMES, SEEDS, st.integers(40, 200), st.integers(1, 12))
 def test_every_fault_lies_within_the_time_limit_and_heals_in_it(
     names: list[str], seed: int, limit_s: int, interval_s: int
 ) -> None:
@@ -83,10 +96,51 @@ def test_a_longer_run_only_adds_faults(seed: int, limit_s: int) -> None:
     assert long[: len(short)] == short
 
 
-@given(SEEDS, NAMES.filter(lambda names: len(names) > 1))
+@given(SEEDS, NAMES.filter(lambda names: len(names) > 1 and not takes_turns(names)))
 def test_leaving_out_the_last_nemesis_moves_no_other_fault(seed: int, names: list[str]) -> None:
     whole, part = make_plan(names, seed, 60), make_plan(names[:-1], seed, 60)
     assert [fault for fault in whole if fault.kind != names[-1]] == list(part)
+
+
+@given(SEEDS, MIXES, st.integers(2, 10))
+def test_a_fault_on_all_nodes_has_them_to_itself(
+    seed: int, names: list[str], interval_s: int
+) -> None:
+    plan = make_plan(names, seed, 90, interval_s)
+    for whole in plan:
+        for other in plan:
+            if whole.kind == "kill-all" and other is not whole:
+                apart_s = max(whole.at_s - healed_s(other), other.at_s - healed_s(whole))
+                least_s = 0 if other.kind == "kill-all" else RECOVERY_S
+                assert apart_s > least_s - 0.002
+
+
+@given(SEEDS, MIXES)
+def test_in_a_run_of_the_default_length_every_nemesis_has_its_turns(
+    seed: int, names: list[str]
+) -> None:
+    kinds = [fault.kind for fault in make_plan(names, seed, 40)]
+    assert set(kinds) == set(names)
+    assert kinds.count("kill-all") >= 2
+
+
+def _plan_if_any(names: list[str], seed: int, limit_s: float) -> tuple[Fault, ...]:
+    try:
+        return make_plan(names, seed, limit_s)
+    except ValueError:
+        return ()
+
+
+@given(SEEDS, MIXES)
+def test_the_least_time_limit_of_a_mix_is_one_that_works(seed: int, names: list[str]) -> None:
+    limit_s = 4.0
+    for _ in names:
+        with pytest.raises(ValueError, match="use at least") as e:
+            make_plan(names, seed, limit_s)
+        limit_s = float(str(e.value).rpartition(" ")[2])
+        if len({fault.kind for fault in _plan_if_any(names, seed, limit_s)}) == len(names):
+            return
+    pytest.fail(f"{limit_s:g} s is not enough for {names}")
 
 
 @given(NAMES, SEEDS)

@@ -63,7 +63,9 @@ def test_five_rivals_race_for_each_key_and_each_claims_it_once(
     ops = claim_ops(tmp_path)
 
     asked: list[Any] = [op.value for op in ops if op.f == "claim" and op.type == "invoke"]
-    assert set(Counter(value["key"] for value in asked).values()) == {5}
+    races = Counter(value["key"] for value in asked if not value["key"].startswith("last-"))
+    assert set(races.values()) == {5}
+    assert sum(value["key"].startswith("last-") for value in asked) == 6
     assert len({value["id"] for value in asked}) == len(asked)
     done: list[Any] = [op.value for op in ops if op.f == "claim" and op.type == "ok"]
     assert sum(value["won"] for value in done) == len({value["key"] for value in asked})
@@ -85,8 +87,9 @@ def test_every_key_is_read_at_every_node_at_the_end_however_often_that_fails(
     ops = run(tmp_path, use)
 
     finals = [op for op in ops if op.f == "read" and "final" in str(op.process)]
-    assert sum(op.type == "ok" for op in finals) == 3 * len(register.values)
-    assert sum(op.type == "fail" for op in finals) == 20
+    unknown = [op for op in ops if op.f == "claim" and op.type == "info"]
+    assert sum(op.type == "ok" for op in finals) == 3 * (len(register.values) + len(unknown))
+    assert sum(op.type == "fail" for op in finals) == 20 - len(unknown)
     assert [op.type for op in ops if op.f == "final-read"].count("ok") == 3
 
 

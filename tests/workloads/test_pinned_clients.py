@@ -173,6 +173,46 @@ def test_client_goes_on_as_another_process_after_an_unknown_outcome_and_never_as
     assert all(op.node == str(op.process).split("/", maxsplit=1)[0] for op in ops)
 
 
+def _empty(call: Call[Any], pop_s: float) -> tuple[Any, float]:
+    """Every push is stored, and every pop finds nothing."""
+    if call.name == "push":
+        return (PushResult(0, "queued", "id", "t", 7),), 0.01
+    return Popped(), pop_s
+
+
+def test_every_client_writes_at_last_until_it_is_acknowledged(
+    tmp_path: Path, answers: Callable[[Answer], None]
+) -> None:
+    refused = [error(503, "no_leader", False)] * 9
+    answers(
+        lambda call: (refused.pop(), 0.01) if refused and call.name == "push" else _empty(call, 1)
+    )
+
+    ops = _drain(tmp_path)
+
+    writes = [op for op in ops if op.f == "enqueue"]
+    assert sum(op.type == "ok" for op in writes) == 6
+    assert sum(op.type == "info" for op in writes) == 9
+    drain = next(op for op in ops if op.f == "drain")
+    assert all(op.index < drain.index for op in writes)
+
+
+def test_writing_at_last_ends_where_nothing_is_ever_acknowledged(
+    tmp_path: Path, answers: Callable[[Answer], None]
+) -> None:
+    answers(
+        lambda call: (error(503, "timeout", False), 5.0) if call.name == "push" else _empty(call, 1)
+    )
+
+    ops = _drain(tmp_path)
+
+    writes = [op for op in ops if op.f == "enqueue" and op.node == "n1"]
+    assert {op.type for op in writes} == {"invoke", "info"}
+    # Five seconds each, over 25 seconds, by two clients.
+    assert sum(op.type == "invoke" for op in writes) in (10, 12)
+    assert [op.type for op in ops if op.f == "drain"] == ["invoke", "ok"]
+
+
 def _drain(tmp_path: Path, final_s: float = 60) -> list[Op]:
     return _queue_ops(tmp_path, finish=True, final_s=final_s)
 
@@ -180,7 +220,7 @@ def _drain(tmp_path: Path, final_s: float = 60) -> list[Op]:
 def test_drain_ends_when_every_client_found_nothing_for_longer_than_a_lease(
     tmp_path: Path, answers: Callable[[Answer], None]
 ) -> None:
-    answers(lambda _: (Popped(), 1.0))
+    answers(lambda call: _empty(call, 1.0))
 
     ops = _drain(tmp_path)
 
@@ -192,7 +232,7 @@ def test_pop_that_is_answered_early_or_not_at_all_is_no_sign_of_emptiness(
     tmp_path: Path, answers: Callable[[Answer], None]
 ) -> None:
     early: list[Any] = [Popped(), error(503, "no_leader", False)] * 6
-    answers(lambda _: (early.pop(), 0.01) if early else (Popped(), 1.0))
+    answers(lambda call: (early.pop(), 0.01) if early and call.name == "pop" else _empty(call, 1.0))
 
     ops = _drain(tmp_path)
 

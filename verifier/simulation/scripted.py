@@ -11,6 +11,8 @@ from typing import TypeVar
 from ...system.bugs import NO_BUGS, Bugs
 from ...system.raft.core import (
     Apply,
+    ChangeMembers,
+    Checkpoint,
     Effect,
     Event,
     Persist,
@@ -24,7 +26,15 @@ from ...system.raft.core import (
     Send,
     Tick,
 )
-from ...system.raft.messages import Entry, EntryKind, HardState, Message, VoteReply
+from ...system.raft.events import Change
+from ...system.raft.messages import (
+    AppendReply,
+    Entry,
+    EntryKind,
+    HardState,
+    Message,
+    VoteReply,
+)
 
 _Kind = TypeVar("_Kind")
 
@@ -65,6 +75,8 @@ class ScriptedServer:
         bugs: Bugs = NO_BUGS,
         entropy: Callable[[int, int], int] = min,
         check_quorum: bool = True,
+        incarnation: str = "",
+        checkpoint: Checkpoint | None = None,
         **settings: int,
     ) -> None:
         """Start a server whose durable log has entries of the given terms.
@@ -80,10 +92,16 @@ class ScriptedServer:
             bugs: Planted defects.
             entropy: Draws election timeouts; by default the shortest.
             check_quorum: Of `RaftConfig`.
+            incarnation: Of `RaftConfig`.
+            checkpoint: What the state machine holds; by default what comes before the log.
             settings: Of `RaftConfig`, the numbers.
         """
         self.config = RaftConfig(
-            node_id=node_id, voters=voters, check_quorum=check_quorum, **settings
+            node_id=node_id,
+            voters=voters,
+            check_quorum=check_quorum,
+            incarnation=incarnation,
+            **settings,
         )
         entries = entries_of(log, start_index)
         last_term = log[-1] if log else previous_term
@@ -95,6 +113,7 @@ class ScriptedServer:
             entropy,
             self.now_us,
             bugs,
+            checkpoint,
         )
         self.hard_state = HardState(self.core.term, voted_for)
         self.writes: list[Persist] = []
@@ -143,6 +162,10 @@ class ScriptedServer:
         """Propose payloads as proposal 1."""
         self.step(Propose(1, payloads))
 
+    def change(self, change: Change) -> None:
+        """Ask for a change of the membership as proposal 1."""
+        self.step(ChangeMembers(1, change))
+
     def take_sent(self, kind: type[_Kind], to: str | None = None) -> list[_Kind]:
         """Return what of a kind was sent so far (to one server), and forget all that was sent."""
         taken: list[_Kind] = [
@@ -160,21 +183,35 @@ class ScriptedServer:
     def campaign(self) -> None:
         """Time out and pass the pre-vote, so that real votes are asked for."""
         self.tick()
-        for peer in self._peers()[: len(self.config.voters) // 2]:
+        for peer in self._majority():
             self.receive(peer, VoteReply(self.core.term + 1, True, True))
 
     def win(self) -> None:
         """Time out and be elected by just a majority."""
-        if len(self.config.voters) > 1:
+        if self._peers():
             self.campaign()
-            for peer in self._peers()[: len(self.config.voters) // 2]:
+            for peer in self._majority():
                 self.receive(peer, VoteReply(self.core.term, True, False))
         else:
             self.tick()
         assert self.core.role is Role.LEADER, f"{self.config.node_id} is {self.core.role.value}"
 
     def _peers(self) -> list[str]:
-        return [voter for voter in self.config.voters if voter != self.config.node_id]
+        return [voter for voter in self.core.members.voters if voter != self.config.node_id]
+
+    def _majority(self) -> list[str]:
+        peers = self._peers()
+        return peers[: (len(peers) + self.core.is_voter) // 2 + 1 - self.core.is_voter]
+
+
+def scripted_leader(voters: tuple[str, ...] = THREE) -> ScriptedServer:
+    """Return n1, which leads term 1, has committed its first entry and sent everything."""
+    leader = ScriptedServer(voters=voters)
+    leader.win()
+    for peer in voters[1:]:
+        leader.receive(peer, AppendReply(1, True, 1, 0))
+    leader.sent.clear()
+    return leader
 
 
 class ScriptedCluster:
@@ -232,3 +269,12 @@ class ScriptedCluster:
     def leaders(self) -> list[str]:
         """Return the names of all that take themselves for leaders."""
         return [name for name, server in self.servers.items() if server.core.role is Role.LEADER]
+
+
+def elected_cluster(*names: str, voters: tuple[str, ...] = THREE) -> ScriptedCluster:
+    """Return a cluster of `voters` that n1 leads; the other names are empty servers that wait."""
+    servers = [ScriptedServer(name, voters if name in voters else ()) for name in names]
+    cluster = ScriptedCluster(*servers)
+    cluster.elect("n1")
+    cluster.pass_time(200_000)
+    return cluster

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import trio
 
@@ -16,6 +17,7 @@ from atleastonce.nemesis.world import Target, WorkerView
 GRACEFUL = "signal.signal(15, lambda *_: os._exit(0))"
 STUBBORN = "signal.signal(15, signal.SIG_IGN)"
 _NODE = "import os, signal\n{}\nos.write(1, b'r')\nwhile True: signal.pause()"
+_REFUSING = "import os\nos.write(1, b'r')\nos._exit(70)"
 # Two workers that die with it, as PR_SET_PDEATHSIG has it. It says their pids.
 _SUPERVISOR = """
 import ctypes, os, signal
@@ -47,6 +49,10 @@ class DummyWorld:
         self.own_workers: list[Target] = []
         self.worker_state = ("running", 2)
         self.replaces_workers = True
+        self.folder = Path("/nonexistent")
+        self.errors_us: dict[str, int] = {}
+        self.hides_time_of_day = False
+        self.refuses: Callable[[str], bool] = lambda _: False
         for name in ("n1", "n2", "n3"):
             self._nodes[name] = self._spawn(name, self._node_code, b"r")
 
@@ -73,7 +79,12 @@ class DummyWorld:
     async def start_node(self, node: str) -> None:
         assert not is_alive(self._nodes[node])
         self.started.append(node)
-        self._nodes[node] = self._spawn(node, self._node_code, b"r")
+        code = _REFUSING if self.refuses(node) else self._node_code
+        self._nodes[node] = self._spawn(node, code, b"r")
+
+    async def is_answering(self, node: str) -> bool:
+        await trio.sleep(0.1)
+        return is_alive(self._nodes[node])
 
     async def wait_node_healthy(self, node: str, timeout_s: float) -> bool:
         with trio.move_on_after(timeout_s):
@@ -97,6 +108,16 @@ class DummyWorld:
         child.returncode = 0
         assert child.stdout is not None
         child.stdout.close()
+
+    def node_data(self, node: str) -> Path:
+        return self.folder / node
+
+    def set_time_of_day_error(self, node: str, error_us: int) -> None:
+        self.errors_us[node] = error_us
+
+    async def time_of_day_error_us(self, node: str) -> int | None:
+        await trio.sleep(0)
+        return None if self.hides_time_of_day else self.errors_us.get(node, 0) + 1234
 
     def supervisor_process(self) -> Target | None:
         if self._supervisor is not None and is_alive(self._supervisor):

@@ -13,43 +13,12 @@ import trio
 
 from atleastonce.histories.faults import FaultEvent, group_faults, read_faults
 from atleastonce.histories.lines import LineWriter
-from atleastonce.nemesis.fault import Fault
 from atleastonce.nemesis.ledger import Ledger, LedgerLine, read_ledger
 from atleastonce.nemesis.nemesis import run_plan
-from atleastonce.nemesis.plan import NemesisSettings
 from atleastonce.nemesis.process import is_alive, is_stopped
-from atleastonce.nemesis.registry import NEMESES
-from atleastonce.nemesis.results import FaultResult
 
+from .applying import SETTINGS, apply, fault
 from .dummy_world import DummyWorld
-
-SETTINGS = NemesisSettings(
-    leader_wait_s=0.3,
-    worker_wait_s=0.3,
-    exit_wait_s=3,
-    node_grace_s=0.2,
-    supervisor_grace_s=3,
-    recover_wait_s=3,
-    heal_wait_s=10,
-)
-
-
-def fault(kind: str, number: int = 1, at_s: float = 0.0, duration_s: float = 0.1) -> Fault:
-    target = NEMESES[kind].target
-    return Fault(id=f"{kind}-{number}", kind=kind, target=target, at_s=at_s, duration_s=duration_s)
-
-
-def apply(world: DummyWorld, folder: Path, *plan: Fault) -> list[FaultResult]:
-    async def main() -> list[FaultResult]:
-        with trio.fail_after(20):
-            return await run_plan(plan, world, ledger, recorder, SETTINGS)
-
-    ledger = Ledger(folder / "ledger.jsonl")
-    with LineWriter(folder / "faults.jsonl") as recorder:
-        results = trio.run(main)
-    assert read_ledger(folder / "ledger.jsonl").open_faults == {}
-    ledger.close()
-    return results
 
 
 def events(folder: Path) -> list[FaultEvent]:
@@ -182,6 +151,24 @@ def test_two_faults_never_share_a_target(world: DummyWorld, tmp_path: Path) -> N
     assert {result.target for result in results} == {"n1", "n2"}
     assert all(result.bit for result in results)
     assert world.running_nodes() == ["n1", "n2", "n3"]
+
+
+def test_a_fault_on_all_nodes_is_not_overtaken_by_those_that_come_later(
+    world: DummyWorld, tmp_path: Path
+) -> None:
+    # From 0.0 s to 1.5 s at least one of these would hold a node, were they never made to wait.
+    one_node = [
+        fault("pause-leader", number, at_s=number * 0.1, duration_s=0.25) for number in range(12)
+    ]
+    whole = fault("kill-all", at_s=0.15)
+    patient = msgspec.structs.replace(SETTINGS, leader_wait_s=6)
+
+    results = apply(world, tmp_path, *one_node, whole, settings=patient)
+
+    assert [result.reason for result in results] == [""] * 13
+    assert all(result.bit for result in results)
+    begun = sorted((result.effect_ns or 0, result.fault.kind) for result in results)
+    assert [kind for _, kind in begun].index("kill-all") <= 3
 
 
 def no_leader(world: DummyWorld) -> None:

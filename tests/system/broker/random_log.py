@@ -43,6 +43,7 @@ from atleastonce.system.broker.commands import (
     TransactionAck,
     TransactionPush,
 )
+from atleastonce.system.broker.ephemeral_options import DeclareRing, RemoveRing, RingOptions
 from atleastonce.system.broker.kv_operations import (
     AcquireLock,
     Kv,
@@ -208,6 +209,8 @@ class LogWriter:
                 Resubscribe(request, group, instant_us),
                 ReplayDeadLetter(request, "", "1", self._name()),
                 PurgeDeadLetters(request, queue, group),
+                DeclareRing(queue, RingOptions(max_length=self._random.randrange(9)), b"{}"),
+                RemoveRing(request, queue),
                 Retain(tuple(str(number) for number in range(1, 15)), QUEUES, 20),
                 RegisterQuery(request, "query", "h", self._random.random() < 0.2),
                 self._cycle(),

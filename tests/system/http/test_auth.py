@@ -128,6 +128,21 @@ def test_discovery_is_a_pop_for_roles_too() -> None:
     assert status(text, "GET", "/api/v1/pop?namespace=n") == 403
 
 
+@pytest.mark.parametrize(
+    ("role", "allowed"),
+    [("read-only", "queues"), ("write-only", "push"), ("read-write", "queues push pop")],
+)
+def test_ephemeral_queues_know_roles_too(role: str, allowed: str) -> None:
+    requests = {
+        "queues": ("GET", "/api/v1/ephemeral/queues"),
+        "push": ("POST", "/api/v1/ephemeral/push"),
+        "pop": ("GET", "/api/v1/ephemeral/pop?queue=q"),
+    }
+    text = "Bearer " + token(sub="a", role=role)
+    admitted = {name for name, request in requests.items() if status(text, *request) == 200}
+    assert admitted == set(allowed.split())
+
+
 def test_health_is_open_to_probes() -> None:
     assert status(None, "GET", "/health?x=1") == 200
     assert status(None, "GET", "/metrics") == 401

@@ -195,7 +195,8 @@ def test_queues_are_listed_and_shown(wire: Wire) -> None:
     for target in ("/api/v1/resources/queues", "/api/v1/status/queues?namespace=shop"):
         (row,) = objects(wire.record("GET", target)["queues"])
         assert (row["name"], row["namespace"], row["partitions"]) == ("q", "shop", 1)
-        assert row["messages"] == {"total": 2, "pending": 2, "processing": 1, "deadLetter": 0}
+        counts = {"total": 2, "pending": 2, "processing": 1, "completed": 0, "deadLetter": 0}
+        assert row["messages"] == counts
     assert wire.record("GET", "/api/v1/resources/queues?task=x")["queues"] == []
     for target in ("/api/v1/resources/queues/q", "/api/v1/status/queues/q"):
         shown = wire.record("GET", target)
@@ -204,11 +205,16 @@ def test_queues_are_listed_and_shown(wire: Wire) -> None:
         assert isinstance(shown["options"], dict)
         assert shown["options"]["leaseTime"] == 9
     assert wire.send("GET", "/api/v1/status/queues/x").status == 404
+    labelled: dict[str, Json] = {
+        "queues": 1,
+        "partitions": 1,
+        "messages": {"total": 2, "pending": 2},
+    }
     assert wire.record("GET", "/api/v1/resources/namespaces") == {
-        "namespaces": [{"name": "shop", "queues": 1}]
+        "namespaces": [{"namespace": "shop", "name": "shop", **labelled}]
     }
     assert wire.record("GET", "/api/v1/resources/tasks") == {
-        "tasks": [{"name": "mail", "queues": 1}]
+        "tasks": [{"task": "mail", "name": "mail", **labelled}]
     }
 
 

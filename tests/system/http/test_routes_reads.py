@@ -197,6 +197,54 @@ def test_fetch_takes_at_most_1024_entries(wire: Wire) -> None:
     assert wire.send("POST", "/api/v1/fetch", {"entries": entries[1:]}).status == 200
 
 
+def offsets(wire: Wire, *entries: Json) -> list[dict[str, Json]]:
+    body: Json = {"entries": [*entries]}
+    return objects(wire.record("POST", "/api/v1/fetch/offsets", body)["entries"])
+
+
+def test_a_time_finds_the_first_offset_stored_at_or_after_it(wire: Wire) -> None:
+    wire.push("a")
+    stamp_us = wire.machine.now_us
+    wire.clock_us += 10_000_000
+    wire.push("b")
+    at, between, text, never, ancient, unwritten, missing = offsets(
+        wire,
+        {"queue": "q", "partition": "p", "timestamp": stamp_us // 1000},
+        {"queue": "q", "partition": "p", "timestamp": stamp_us // 1000 + 1},
+        {"queue": "q", "partition": "p", "timestamp": "2027-01-15T08:00:05Z"},
+        {"queue": "q", "partition": "p", "timestamp": "2999-01-01T00:00:00Z"},
+        {"queue": "q", "partition": "p", "timestamp": 0},
+        {"queue": "q", "partition": 7, "timestamp": 0},
+        {"queue": "none", "timestamp": 0},
+    )
+    assert at == {
+        "queue": "q",
+        "partition": "p",
+        "offset": 0,
+        "ts": "2027-01-15T08:00:00.000000Z",
+        "highWatermark": 2,
+        "logStartOffset": 0,
+    }
+    assert (between["offset"], text["offset"], ancient["offset"]) == (1, 1, 0)
+    assert (never["offset"], never["ts"], never["highWatermark"]) == (None, None, 2)
+    assert (unwritten["partition"], unwritten["offset"], "error" in unwritten) == ("7", None, False)
+    assert (missing["error"], missing["partition"]) == ("UNKNOWN_TOPIC_OR_PARTITION", "Default")
+
+
+@pytest.mark.parametrize("timestamp", [-1, 1.5, True, None, "soon", 10**15])
+def test_a_timestamp_that_is_none_refuses_the_request_as_a_whole(
+    wire: Wire, timestamp: Json
+) -> None:
+    entries: list[Json] = [{"queue": "q", "timestamp": timestamp}]
+    record = wire.record("POST", "/api/v1/fetch/offsets", {"entries": entries}, 400)
+    assert "timestamp" in str(record["error"])
+
+
+def test_a_negative_offset_is_refused(wire: Wire) -> None:
+    entries: list[Json] = [{"queue": "q", "offset": -1}]
+    assert wire.send("POST", "/api/v1/fetch", {"entries": entries}).status == 400
+
+
 @pytest.mark.parametrize(
     ("method", "target"),
     [
@@ -206,7 +254,7 @@ def test_fetch_takes_at_most_1024_entries(wire: Wire) -> None:
         ("GET", "/api/v1/kv/ns"),
         ("GET", "/api/v1/traces"),
         ("POST", "/api/v1/messages/1/a"),
-        ("POST", "/api/v1/ephemeral/push"),
+        ("GET", "/api/v1/ephemeral/push"),
         ("GET", "/streams/v1/queries"),
         ("GET", "/api/v1/push"),
         ("POST", "/api/v1/pop/queue/q"),

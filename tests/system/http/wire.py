@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TypeAlias
 
+import trio
+
 from atleastonce.system.broker.commands import FireTimers
 from atleastonce.system.broker.machine import Machine
 from atleastonce.system.broker.planner import Planner
@@ -14,9 +16,15 @@ from atleastonce.system.http.routes import (
     Local,
     PopRequest,
     ReadRequest,
+    ReportRequest,
+    RingRequest,
     render,
     route,
 )
+from atleastonce.system.node.activity import Activity
+from atleastonce.system.node.ephemeral import EphemeralDesk
+from atleastonce.system.node.leadership import Leadership
+from atleastonce.system.node.reports import Reports
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
@@ -31,6 +39,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.machine = Machine()
+        self.ephemeral = EphemeralDesk(self.machine, Leadership())
         self.clock_us = 1_800_000_000_000_000
         self._planner = Planner(lambda count: bytes(range(count)))
         self._index = 0
@@ -54,6 +63,11 @@ class Wire:
         assert not isinstance(request, Local)
         if isinstance(request, ReadRequest | FetchRequest):
             return render(request, self.machine.read(request.query, self.clock_us))
+        if isinstance(request, RingRequest):
+            return self.ephemeral.act(request, self.clock_us)
+        if isinstance(request, ReportRequest):
+            reports = Reports("n1", self.machine, Activity(self.machine))
+            return trio.run(reports.answer, request, self.clock_us)
         if isinstance(request, PopRequest):
             self.machine.can_pop(request.command, self.clock_us)
         entry = self._planner.plan(self.clock_us, (request.command,))

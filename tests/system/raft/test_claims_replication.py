@@ -296,20 +296,6 @@ def test_an_append_that_begins_before_a_late_log_is_taken_from_where_the_log_beg
     assert [entry.index for entry in server.applied] == [11, 12]
 
 
-def test_a_follower_that_needs_compacted_entries_is_probed_by_heartbeats_only() -> None:
-    leader = ScriptedServer(log=[3], start_index=11, previous_term=2)
-    leader.win()
-    leader.receive("n3", accepted(4, 12))
-    leader.sent.clear()
-    leader.receive("n2", AppendReply(4, False, 11, 0, 0, 4))
-    [probe] = leader.take_sent(AppendEntries, "n2")
-    leader.receive("n2", AppendReply(4, False, probe.prev_index, 0, 0, 4))
-    assert leader.take_sent(AppendEntries, "n2") == []
-    leader.tick()
-    assert len(leader.take_sent(AppendEntries, "n2")) == 1
-    assert leader.core.commit_index == 12
-
-
 def test_apply_effects_of_a_restarted_server_begin_at_the_start_of_its_log() -> None:
     server = ScriptedServer(log=[1, 1, 1])
     effects = server.core.step(server.now_us, _receive(append(2, 3, 1, [], commit=3)))

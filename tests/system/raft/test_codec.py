@@ -13,7 +13,6 @@ from atleastonce.system.raft.messages import (
     AppendReply,
     Entry,
     EntryKind,
-    InstallSnapshot,
     Message,
     RequestVote,
     TimeoutNow,
@@ -37,7 +36,6 @@ messages: st.SearchStrategy[Message] = st.one_of(
         st.lists(entries, max_size=4).map(tuple),
     ),
     st.builds(AppendReply, numbers, st.booleans(), numbers, numbers, numbers, numbers),
-    st.builds(InstallSnapshot, numbers, numbers, numbers, numbers, st.binary(max_size=40)),
     st.builds(TimeoutNow, numbers),
 )
 

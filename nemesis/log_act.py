@@ -1,0 +1,145 @@
+"""Bits that flip in the logs of a majority while no node runs."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from .acts import POLL_S, Evidence, NoBiteError
+from .node_acts import KillNodes
+from .world import Target, World
+
+REFUSED: Final = 70
+"""Exit status of a node that refuses to boot from what its disk has lost."""
+
+_SUFFIX: Final = ".wal"
+_USED_BYTES_MIN: Final = 4096
+_FLIPPED_BYTES: Final = 8
+"""More than the zeros between two records, which nothing depends on."""
+
+_BOOT_S: Final = 15.0
+"""A node that lives so long after its start has taken its log as it is, answering or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes of one file that were changed.
+
+    Attributes:
+        file: The file.
+        offset: Where they lie.
+        before: What they were.
+        after: What they are now.
+    """
+
+    file: Path
+    offset: int
+    before: bytes
+    after: bytes
+
+    @classmethod
+    def do(cls, folder: Path, stream: random.Random) -> Damage:
+        """Flip bits in the middle half of the newest log file that has something in it.
+
+        Raises:
+            NoBiteError: There is none.
+        """
+        files = sorted(folder.rglob(f"*{_SUFFIX}"), reverse=True)
+        for file in files:
+            content = file.read_bytes()
+            used = len(content.rstrip(b"\0"))
+            if used < _USED_BYTES_MIN:
+                continue
+            offset = used // 4 + stream.randrange(used // 2)
+            before = content[offset : offset + _FLIPPED_BYTES]
+            damage = cls(file, offset, before, bytes(byte ^ 0x55 for byte in before))
+            damage._write(damage.after)
+            return damage
+        raise NoBiteError(f"no log file under {folder} has {_USED_BYTES_MIN} bytes")
+
+    def undo(self) -> bool:
+        """Give the bytes back; False where they are not what the damage left.
+
+        A log file is only ever appended to, so a node that runs does not notice.
+        """
+        with self.file.open("rb") as file:
+            file.seek(self.offset)
+            found = file.read(len(self.after))
+        if found == self.after:
+            self._write(self.before)
+        return found == self.after
+
+    def _write(self, data: bytes) -> None:
+        with self.file.open("r+b") as file:
+            file.seek(self.offset)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class FlipLog(KillNodes):
+    """flip-log: kill all nodes, damage the logs of a majority, start all.
+
+    Whoever refuses to boot gets its bytes back, as by an operator with a backup, and is started
+    again.
+    """
+
+    damages: dict[str, Damage]
+
+    async def bite(self) -> Evidence:
+        """See `Act`."""
+        self.damages = {}
+        evidence = await super().bite()
+        stream = random.Random(self.fault.choice)
+        names = [target.name for target in self.targets]
+        for node in sorted(stream.sample(names, len(names) // 2 + 1)):
+            self.damages[node] = Damage.do(self.stage.world.node_data(node), stream)
+        damaged: Evidence = {
+            node: f"{damage.file.name} at {damage.offset}" for node, damage in self.damages.items()
+        }
+        return evidence | {"damaged": damaged}
+
+    async def heal(self) -> Evidence:
+        """See `Act`."""
+        seen = self.seen_meanwhile() | await self.start_again()
+        outcomes: dict[str, str] = {}
+        async with trio.open_nursery() as nursery:
+            for node in getattr(self, "damages", {}):
+                nursery.start_soon(self._see_to, node, outcomes)
+        refused: Evidence = dict(sorted(outcomes.items()))
+        return seen | {"outcomes": refused}
+
+    async def _see_to(self, node: str, outcomes: dict[str, str]) -> None:
+        world, damage = self.stage.world, self.damages[node]
+        target = world.node_process(node)
+        status = await _exit_status(world, target)
+        if status is None:
+            outcomes[node] = "booted"
+            damage.undo()
+            return
+        outcomes[node] = "refused" if status == REFUSED else f"exit {status}"
+        damage.undo()
+        await world.start_node(node)
+
+
+async def _exit_status(world: World, target: Target) -> int | None:
+    """How a node ended that was just started; None once it answers, or after `_BOOT_S`."""
+    status: int | None = None
+
+    async def see_end(scope: trio.CancelScope) -> None:
+        nonlocal status
+        status = os.waitstatus_to_exitcode(await world.wait_exit(target))
+        scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.cancel_scope.deadline = trio.current_time() + _BOOT_S
+        nursery.start_soon(see_end, nursery.cancel_scope)
+        while not await world.is_answering(target.name):
+            await trio.sleep(POLL_S)
+        nursery.cancel_scope.cancel()
+    return status

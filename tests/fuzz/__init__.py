@@ -1,0 +1,1 @@
+"""Hostile input: the HTTP surface by its document, decoders by coverage."""

@@ -1,0 +1,109 @@
+"""Clocks that are moved, and logs in which bits flip."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import msgspec
+
+from atleastonce.nemesis.clock_act import step_us
+from atleastonce.nemesis.fault import Fault
+from atleastonce.nemesis.log_act import Damage
+
+from .applying import SETTINGS, apply, fault
+from .dummy_world import DummyWorld
+
+
+def bumped(number: int, choice: int) -> Fault:
+    return msgspec.structs.replace(fault("bump-clock", number), choice=choice)
+
+
+def test_bump_clock_moves_the_leaders_time_of_day_and_moves_it_back(
+    world: DummyWorld, tmp_path: Path
+) -> None:
+    before = world.node_process("n1")
+    (result,) = apply(world, tmp_path, bumped(1, 7))
+    assert result.bit
+    assert result.target == "n1"
+    evidence = result.evidence["effect"]
+    assert evidence["step_s"] == step_us(result.fault) / 1e6
+    assert result.evidence["healed"]["seen_s"] == 0.001234
+    assert world.errors_us == {"n1": 0}
+    assert world.node_process("n1") == before
+
+
+def test_clocks_are_moved_either_way_by_seconds_and_by_minutes() -> None:
+    steps_s = [step_us(bumped(1, choice)) / 1e6 for choice in range(200)]
+    assert all(0.5 <= abs(step_s) <= 300 for step_s in steps_s)
+    assert sum(step_s > 0 for step_s in steps_s) in range(60, 140)
+    assert min(map(abs, steps_s)) < 1
+    assert max(map(abs, steps_s)) > 200
+
+
+def test_a_step_that_the_node_does_not_show_is_no_bite_and_is_undone(
+    world: DummyWorld, tmp_path: Path
+) -> None:
+    world.hides_time_of_day = True
+    quick = msgspec.structs.replace(SETTINGS, exit_wait_s=0.2)
+    (result,) = apply(world, tmp_path, bumped(1, 7), settings=quick)
+    assert not result.bit
+    assert "was not seen with its clock moved by" in result.reason
+    assert world.errors_us == {"n1": 0}
+
+
+def write_logs(world: DummyWorld, folder: Path) -> dict[str, bytes]:
+    """Give every node a log of which every byte counts; returns them."""
+    world.folder = folder / "data"
+    logs = {}
+    for node in world.nodes():
+        file = world.folder / node / "log" / "1.wal"
+        file.parent.mkdir(parents=True)
+        logs[node] = os.urandom(5000).replace(b"\0", b"x") + bytes(3000)
+        file.write_bytes(logs[node])
+    return logs
+
+
+def read_logs(world: DummyWorld) -> dict[str, bytes]:
+    return {n: (world.folder / n / "log" / "1.wal").read_bytes() for n in world.nodes()}
+
+
+def test_flip_log_damages_a_majority_and_gives_the_bytes_back_to_who_refuses(
+    world: DummyWorld, tmp_path: Path
+) -> None:
+    logs = write_logs(world, tmp_path)
+    world.refuses = lambda node: read_logs(world)[node] != logs[node]
+    (result,) = apply(world, tmp_path, fault("flip-log"))
+    assert result.bit
+    assert result.target == "n1,n2,n3"
+    damaged = result.evidence["effect"]["damaged"]
+    assert isinstance(damaged, dict)
+    assert len(damaged) == 2
+    assert result.evidence["healed"]["outcomes"] == dict.fromkeys(sorted(damaged), "refused")
+    assert read_logs(world) == logs
+    assert world.running_nodes() == ["n1", "n2", "n3"]
+    assert len(world.started) == 5
+
+
+def test_a_log_without_damage_in_it_is_no_bite_and_all_nodes_are_started(
+    world: DummyWorld, tmp_path: Path
+) -> None:
+    world.folder = tmp_path / "data"
+    (result,) = apply(world, tmp_path, fault("flip-log"))
+    assert not result.bit
+    assert "has 4096 bytes" in result.reason
+    assert world.running_nodes() == ["n1", "n2", "n3"]
+
+
+def test_damage_that_a_node_has_cut_off_is_not_undone(tmp_path: Path) -> None:
+    file = tmp_path / "1.wal"
+    file.write_bytes(b"x" * 5000)
+    damage = Damage.do(tmp_path, random.Random(1))
+    assert damage.undo()
+    assert file.read_bytes() == b"x" * 5000
+    damage = Damage.do(tmp_path, random.Random(1))
+    with file.open("r+b") as shorter:
+        shorter.truncate(damage.offset + 3)
+    assert not damage.undo()
+    assert file.stat().st_size == damage.offset + 3
