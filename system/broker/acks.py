@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from .commands import Ack, AckItem
+from .cursors import Cursor
 from .lease import Position
 from .mint import Mint
-from .readiness import Cursor
 from .replies import AckedItem, AckReply
 from .settle import NO_CONSUMER, Settlement, Terms, refuse, settle
 from .state import State

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from .claims import Claim
+    from .cursors import Cursor, Group
     from .message import Run
     from .partition import Partition
     from .queue import Queue
-    from .readiness import Cursor, Group
     from .replies import DeadLetter
 
 K = TypeVar("K")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .changes import Changes
+from .cursors import Cursor
 from .lease import Position
-from .readiness import Cursor
 
 
 class Claim:

@@ -9,9 +9,9 @@ import hashlib
 
 import msgspec
 
+from .cursors import Group
 from .partition import Partition
 from .queue import Queue
-from .readiness import Group
 from .rows import MessageStore
 from .state import State
 
@@ -82,5 +82,5 @@ def _group(group: Group) -> list[object]:
         group.is_registered,
         group.since_us,
         cursors,
-        list(group.ready),
+        [cursor.number for cursor in group.ready],
     ]

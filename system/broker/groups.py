@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .administrative import DeleteGroup, Resubscribe, SeekGroup
+from .cursors import Cursor, Group
 from .inspection_replies import GroupDeleted, GroupResubscribed, GroupSought
 from .partition import Partition
 from .queue import Queue
-from .readiness import Cursor, Group
 from .state import State
 
 

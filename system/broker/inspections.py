@@ -7,6 +7,7 @@ from heapq import merge
 from itertools import islice
 from typing import Final
 
+from .cursors import Cursor, Group, first_wanted
 from .inspection_replies import (
     ChangedEntry,
     ChangedPartition,
@@ -37,7 +38,6 @@ from .queries import (
     TraceList,
 )
 from .queue import Queue
-from .readiness import Cursor, Group, first_wanted
 from .state import State
 
 Place = tuple[Queue, Partition, int]

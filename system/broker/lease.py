@@ -44,7 +44,7 @@ LEASE_S_MAX: Final = 7 * 86_400
 """Longest lease that a pop or an extension gets; longer requests get this."""
 
 
-class Lease(msgspec.Struct, frozen=True, array_like=True):
+class Lease(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One claim's hold on the offsets first..last of a partition."""
 
     lease_id: str
@@ -57,7 +57,7 @@ class Lease(msgspec.Struct, frozen=True, array_like=True):
         return now_us < self.expires_us
 
 
-class Released(msgspec.Struct, frozen=True, array_like=True):
+class Released(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The last lease that an ack released, so that a repeat of that ack gets its first answer.
 
     Attributes:
@@ -74,7 +74,7 @@ class Released(msgspec.Struct, frozen=True, array_like=True):
     answers: dict[str, tuple[AckStatus, AckedItem]] | None
 
 
-class Position(msgspec.Struct, frozen=True, array_like=True):
+class Position(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A cursor's state.
 
     Attributes:

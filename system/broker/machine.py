@@ -141,8 +141,12 @@ class Machine:
         assert self._taken is not None, "no changes were taken"
         if self._state.messages is not None:
             for run in self._taken:
-                run.body = None
+                run.lose_body()
         self._taken = None
+
+    def close(self) -> None:
+        """Give back the memory of a machine that another one has replaced; it is of no use then."""
+        self._state.close()
 
     @property
     def now_us(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -37,15 +37,6 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     producer_sub: str | None = None
 
 
-class Contents(NamedTuple):
-    """What a push says of a message; see `Message`."""
-
-    transaction_id: str
-    payload: bytes
-    trace_id: str | None = None
-    producer_sub: str | None = None
-
-
 class Body(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What only consumers need of a run: the value of its payload row.
 
@@ -71,6 +62,7 @@ class Run(msgspec.Struct, eq=False, gc=False):
             which had its id before, has that text.
         request: Mark of the request that pushed it, 0 for none.
         body: The rest; None once it is only in the message store, or nowhere any longer.
+        ids: The messages' ids, as long as the body is here; they can be made anew.
     """
 
     first: int
@@ -79,7 +71,8 @@ class Run(msgspec.Struct, eq=False, gc=False):
     size: int
     mark: int | str
     request: int
-    body: Body | None
+    body: Body | None = None
+    ids: tuple[str, ...] | None = None
 
     @property
     def count(self) -> int:
@@ -120,32 +113,40 @@ class Run(msgspec.Struct, eq=False, gc=False):
     ) -> list[Message]:
         """The messages of an offset range inside the run. Cost: one read of the store at most."""
         body = self.body or self.stored_body(partition, store)
-        count = end - first
-        place = first - self.first
-        if isinstance(self.mark, str):
-            ids: Sequence[str] = (self.mark,)
-        else:
-            ids = marked_ids(self.created_us, self.mark + place * MARK_STEP, count)
-        names, payloads = self.all_names, body.payloads
+        ids = self.ids or self._made_ids()
+        names, payloads, created_us = self.names, body.payloads, self.created_us
+        if isinstance(names, str):
+            trace = body.traces[0] if body.traces else None
+            producer = body.producers[0] if body.producers else None
+            return [Message(first, ids[0], names, created_us, payloads[0], trace, producer)]
         if not body.traces and not body.producers:
             return [
-                Message(first + n, ids[n], names[place + n], self.created_us, payloads[place + n])
-                for n in range(count)
+                Message(offset, ids[place], names[place], created_us, payloads[place])
+                for place, offset in enumerate(range(first, end), start=first - self.first)
             ]
         traces = body.traces or (None,) * len(payloads)
         producers = body.producers or (None,) * len(payloads)
         return [
             Message(
-                first + n,
-                ids[n],
-                names[place + n],
-                self.created_us,
-                payloads[place + n],
-                traces[place + n],
-                producers[place + n],
+                offset,
+                ids[place],
+                names[place],
+                created_us,
+                payloads[place],
+                traces[place],
+                producers[place],
             )
-            for n in range(count)
+            for place, offset in enumerate(range(first, end), start=first - self.first)
         ]
+
+    def _made_ids(self) -> Sequence[str]:
+        if isinstance(self.mark, str):
+            return (self.mark,)
+        return marked_ids(self.created_us, self.mark, self.count)
+
+    def lose_body(self) -> None:
+        """The body is in the message store, or is not needed any longer."""
+        self.body = self.ids = None
 
     def stored_body(self, partition: int, store: MessageStore | None) -> Body:
         """The body, read from the store."""
@@ -154,23 +155,24 @@ class Run(msgspec.Struct, eq=False, gc=False):
         return _BODY_DECODER.decode(store.read(key))
 
 
-def body_of(contents: Sequence[Contents]) -> Body:
+def body_of(
+    payloads: Sequence[bytes],
+    traces: Sequence[str | None],
+    producers: Sequence[str | None],
+) -> Body:
     """The body of messages."""
-    payloads = tuple([each.payload for each in contents])
-    traces: tuple[str | None, ...] = tuple([each.trace_id for each in contents])
-    producers: tuple[str | None, ...] = tuple([each.producer_sub for each in contents])
     return Body(
-        payloads,
-        traces if any(trace is not None for trace in traces) else (),
-        producers if any(producer is not None for producer in producers) else (),
+        tuple(payloads),
+        tuple(traces) if any(trace is not None for trace in traces) else (),
+        tuple(producers) if any(producer is not None for producer in producers) else (),
     )
 
 
 def request_mark(request_id: str) -> int:
-    """64 bits of BLAKE2b that stand for a request in the memory of its messages; 0 for none."""
+    """56 bits of BLAKE2b that stand for a request in the memory of its messages; 0 for none."""
     if not request_id:
         return 0
-    return int.from_bytes(hashlib.blake2b(request_id.encode(), digest_size=8).digest(), "big") or 1
+    return int.from_bytes(hashlib.blake2b(request_id.encode(), digest_size=7).digest(), "big") or 1
 
 
 _BODY_DECODER: Final = msgspec.msgpack.Decoder(Body)

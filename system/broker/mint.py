@@ -22,10 +22,11 @@ class Mint:
     minted one after the other differ by `MARK_STEP`.
     """
 
-    __slots__ = ("_next", "_prefix", "_seed")
+    __slots__ = ("_next", "_now_us", "_prefix", "_seed")
 
     def __init__(self, now_us: int, seed: bytes) -> None:
-        self._prefix = _prefix(now_us)
+        self._now_us = now_us
+        self._prefix = ""
         self._seed = int.from_bytes(seed, "big") & _SEED_MASK
         self._next = 0
 
@@ -34,8 +35,16 @@ class Mint:
         sequence = self._next
         assert sequence < 1 << _SEQUENCE_BITS, f"a batch mints at most 2^32 ids, asked {sequence}"
         self._next = sequence + 1
+        if not self._prefix:
+            self._prefix = _prefix(self._now_us)
         low = (sequence & _LOW_MASK) << _SEED_BITS | self._seed
         return f"{self._prefix}{0x8000 | sequence >> _LOW_BITS:04x}-{low:012x}"
+
+    def new_ids(self, count: int) -> list[str]:
+        """The next so many ids."""
+        mark = self.next_mark
+        self._next += count
+        return marked_ids(self._now_us, mark, count)
 
     @property
     def next_mark(self) -> int:
@@ -62,6 +71,5 @@ def marked_ids(stamp_us: int, mark: int, count: int) -> list[str]:
 
 
 def _prefix(now_us: int) -> str:
-    milliseconds, microseconds = divmod(now_us, 1000)
-    high = f"{milliseconds:012x}"
-    return f"{high[:8]}-{high[8:]}-7{microseconds * 4:03x}-"
+    high = f"{now_us // 1000 << 16 | 0x7000 | now_us % 1000 << 2:016x}"
+    return f"{high[:8]}-{high[8:12]}-{high[12:]}-"

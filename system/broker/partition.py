@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from .message import Message, Run
 from .rows import MessageStore
 
 if TYPE_CHECKING:
-    from .readiness import Cursor
+    from .cursors import Cursor
 
 INDEXED_FROM: Final = 9
 """A partition that remembers fewer transaction ids searches them one by one."""
+
+LISTED_FROM: Final = 9
+"""Fewer runs are a tuple, which takes less memory than a list that grows."""
 
 _created = attrgetter("created_us")
 _first = attrgetter("first")
 
 
-class Partition:
+class Partition(msgspec.Struct, eq=False, gc=False):
     """The log of one partition, as runs of messages in the order of their offsets.
 
-    A run that lies below the log start as a whole has *departed*: its payloads are gone, its
-    transaction ids are remembered until it is forgotten.
+    There may be a million partitions: see `cursors` about the garbage collector, which does not see
+    them either. A run that lies below the log start as a whole has *departed*: its payloads are
+    gone, its transaction ids are remembered until it is forgotten.
 
     Attributes:
         number: Minted by the machine, never reused; orders partitions.
@@ -37,34 +43,18 @@ class Partition:
         completed: Messages below this offset are behind every cursor (see retention).
     """
 
-    __slots__ = (
-        "_index",
-        "_repeated",
-        "_runs",
-        "_skipped",
-        "completed",
-        "cursors",
-        "end",
-        "last_write_us",
-        "log_start",
-        "name",
-        "number",
-        "queue",
-    )
-
-    def __init__(self, number: int, queue: str, name: str) -> None:
-        self.number = number
-        self.queue = queue
-        self.name = name
-        self.log_start = 0
-        self.end = 0
-        self.last_write_us = 0
-        self.completed = 0
-        self.cursors: list[Cursor] = []
-        self._runs: list[Run] = []
-        self._skipped = 0  # so many runs at the front are forgotten, until compaction
-        self._index: dict[str, int] | None = None
-        self._repeated: dict[str, list[int]] | None = None
+    number: int
+    queue: str
+    name: str
+    log_start: int = 0
+    end: int = 0
+    last_write_us: int = 0
+    completed: int = 0
+    cursors: tuple[Cursor, ...] = ()
+    _runs: tuple[Run, ...] | list[Run] = ()
+    _skipped: int = 0  # so many runs at the front are forgotten, until compaction
+    _index: dict[str, int] | None = None
+    _repeated: dict[str, list[int]] | None = None
 
     @property
     def partition_id(self) -> str:
@@ -77,7 +67,13 @@ class Partition:
         assert run.created_us >= self.last_write_us, (
             f"created {run.created_us} before {self.last_write_us}"
         )
-        self._runs.append(run)
+        runs = self._runs
+        if isinstance(runs, list):
+            runs.append(run)
+        elif len(runs) < LISTED_FROM - 1:
+            self._runs = (*runs, run)
+        else:
+            self._runs = [*runs, run]
         self.end += run.count
         self.last_write_us = run.created_us
         if self._index is not None:
@@ -121,6 +117,12 @@ class Partition:
                 return offset
         return None
 
+    def knows_none_of(self, transaction_ids: set[str]) -> bool:
+        """Whether no remembered message has any of these transaction ids."""
+        if self._index is not None:
+            return self._index.keys().isdisjoint(transaction_ids)
+        return all(transaction_ids.isdisjoint(run.all_names) for run in self.remembered())
+
     def resolve(self, transaction_id: str, committed: int, last: int) -> int | None:
         """Find the offset that an ack means.
 
@@ -130,7 +132,11 @@ class Partition:
         newest = self.find(transaction_id)
         if newest is None:
             return None
-        older = self._older(transaction_id, newest)
+        older: Sequence[int] = ()
+        if self._index is None:
+            older = self._older(transaction_id, newest)
+        elif self._repeated is not None:
+            older = self._repeated.get(transaction_id, ())
         if not older:
             return newest if newest <= last else None
         offsets = [*older, newest]
@@ -169,10 +175,14 @@ class Partition:
 
     def messages(self, first: int, count: int, store: MessageStore | None) -> list[Message]:
         """Up to `count` retained messages from `first` on. Cost: those, and their runs' reads."""
-        found: list[Message] = []
-        for run, start, end in self.runs(first, first + count):
-            found += run.messages(self.number, start, end, store)
-        return found
+        run = self.run_at(first) if first < self.end else None
+        if run is not None and run.first + run.count >= min(first + count, self.end):
+            return run.messages(self.number, first, min(first + count, self.end), store)
+        return [
+            message
+            for run, start, end in self.runs(first, first + count)
+            for message in run.messages(self.number, start, end, store)
+        ]
 
     def message(self, offset: int, store: MessageStore | None) -> Message:
         """The retained message at an offset."""
@@ -181,6 +191,9 @@ class Partition:
 
     def weight(self, first: int, end: int) -> int:
         """Bytes of the payloads in a retained range. Cost: its runs."""
+        run = self.run_at(first)
+        if end <= run.first + run.count:
+            return run.weight(first, end)
         return sum([run.weight(start, stop) for run, start, stop in self.runs(first, end)])
 
     def first_since(self, instant_us: int) -> int:
@@ -209,7 +222,7 @@ class Partition:
             run = self._runs[place]
             if run.first + run.count > to:
                 break
-            run.body = None
+            run.lose_body()
             departed.append(run)
             place += 1
         return departed
@@ -235,14 +248,15 @@ class Partition:
             place += 1
         if place == self._skipped:
             return []
-        forgotten = runs[self._skipped : place]
+        forgotten = list(runs[self._skipped : place])
         for run in forgotten:
             self._unlearn(run)
         self._skipped = place
         if place * 2 > len(runs):
-            del runs[:place]
+            kept = runs[place:]
+            self._runs = kept if len(kept) >= LISTED_FROM else tuple(kept)
             self._skipped = 0
-        if not runs:
+        if not self._runs:
             self._index = self._repeated = None
         return forgotten
 
@@ -263,7 +277,11 @@ class Partition:
 
     def _note(self, index: dict[str, int], run: Run) -> None:
         offset = run.first
-        for name in run.all_names:
+        names = run.all_names
+        if index.keys().isdisjoint(names):
+            index.update(zip(names, range(offset, offset + len(names)), strict=True))
+            return
+        for name in names:
             earlier = index.get(name)
             if earlier is not None:
                 if self._repeated is None:
@@ -273,9 +291,7 @@ class Partition:
             offset += 1
 
     def _older(self, transaction_id: str, newest: int) -> list[int]:
-        """Offsets below `newest` with the same transaction id, rising."""
-        if self._index is not None:
-            return self._repeated.get(transaction_id, []) if self._repeated is not None else []
+        """Offsets below `newest` with the same transaction id, rising, without an index."""
         places = [run.place_of(transaction_id) for run in self.remembered()]
         return [offset for offset in places if offset is not None and offset != newest]
 

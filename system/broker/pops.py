@@ -8,6 +8,7 @@ import msgspec
 
 from .claims import Claim, live_cursors
 from .commands import QUEUE_MODE, Extend, Pop, TakeBack
+from .cursors import Cursor, Group, first_wanted
 from .lease import (
     Lease,
     claimed,
@@ -19,7 +20,7 @@ from .lease import (
 )
 from .mint import Mint
 from .queue import Queue
-from .readiness import READY, Cursor, Group, first_wanted
+from .readiness import READY
 from .replies import ClaimedRun, ExtendReply, PopReply, TakeBackReply
 from .state import State
 
@@ -73,10 +74,9 @@ def pop(state: State, mint: Mint, command: Pop) -> PopReply:
         group = _registered_group(state, state.queue_for(command.queue, mint), command)
         return _claim(state, mint, command, [group])
     cursor = _pinned_cursor(state, command)
-    if cursor is None or cursor.number not in cursor.group.ready:
+    if cursor is None or not cursor.ticket:
         return PopReply(command.queue, command.group, "", ())
-    cursor.group.ready.move_to_end(cursor.number, last=False)
-    return _claim(state, mint, command, [cursor.group], 1)
+    return _claim(state, mint, command, [cursor.group], cursor)
 
 
 def extend(state: State, command: Extend) -> ExtendReply:
@@ -146,13 +146,13 @@ def _since_us(command: Pop, now_us: int) -> int:
 
 
 def _claim(
-    state: State, mint: Mint, command: Pop, groups: list[Group], width_max: int | None = None
+    state: State, mint: Mint, command: Pop, groups: list[Group], pinned: Cursor | None = None
 ) -> PopReply:
     available = sum(len(group.ready) for group in groups)
     if not available:
         return PopReply(command.queue, command.group, "", ())
-    if width_max is not None:
-        available = width_max
+    if pinned is not None:
+        available = 1
     budget, width, autopilot = _sizes(command, available)
     lease_id = "" if command.auto_ack else mint.new_id()
     state.claims_made += 1
@@ -165,7 +165,9 @@ def _claim(
         expires_us = expiry_us(state.now_us, command.lease_s or group.queue.options.lease_s)
         ready = len(group.ready)
         while budget > 0 and ready > 0 and len(runs) < min(width, available):
-            _, cursor = group.ready.popitem(last=False)
+            cursor = pinned or group.ready.pop_first()
+            if cursor.ticket:
+                group.ready.remove(cursor)
             run, count = _take(state, cursor, claim, budget, expires_us)
             budget -= count
             ready -= 1

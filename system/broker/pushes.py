@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from .commands import FireTimers, Push, PushItem
-from .message import Contents, request_mark
-from .mint import Mint
+from .message import Body, Run, body_of, request_mark
+from .mint import MARK_STEP, Mint
 from .partition import Partition
 from .queue import Queue
 from .replies import FireReply, PushedItem, PushReply, PushStatus
@@ -31,20 +31,25 @@ def push(state: State, mint: Mint, command: Push) -> PushReply:
     if isinstance(first, PushReply):
         return first
     items, request = command.items, request_mark(command.request_id)
-    places: dict[tuple[str, str], list[int]] = {}
-    for place, item in enumerate(items):
-        places.setdefault((item.queue, item.partition), []).append(place)
     needs_memory = False
-    if len(places) == 1:
-        results, needs_memory = _store_run(state, mint, items, request)
+    if len(items) == 1:
+        result, needs_memory = _store_one(state, mint, items[0], request)
+        reply = PushReply((result,))
     else:
+        places: dict[tuple[str, str], list[int]] = {}
+        for place, item in enumerate(items):
+            places.setdefault((item.queue, item.partition), []).append(place)
         results = [_UNANSWERED] * len(items)
         for own in places.values():
-            answers, is_unsure = _store_run(state, mint, [items[place] for place in own], request)
+            mine = items if len(own) == len(items) else [items[place] for place in own]
+            answers, is_unsure = _store_run(state, mint, mine, request)
             needs_memory = needs_memory or is_unsure
+            if mine is items:
+                results = answers
+                break
             for place, answer in zip(own, answers, strict=True):
                 results[place] = answer
-    reply = PushReply(tuple(results))
+        reply = PushReply(tuple(results))
     if needs_memory:
         state.outcomes.remember("push", command.request_id, reply, state.now_us)
     return reply
@@ -55,7 +60,7 @@ def store(state: State, mint: Mint, item: PushItem, seen: Seen) -> PushedItem:
     again = seen.get((item.queue, item.partition, item.transaction_id))
     if again is not None:
         return _duplicate(again)
-    ((result,), _) = _store_run(state, mint, (item,), 0)
+    result, _ = _store_one(state, mint, item, 0)
     seen[item.queue, item.partition, result.transaction_id] = result
     return result
 
@@ -70,9 +75,37 @@ def fire_timers(state: State, mint: Mint, command: FireTimers) -> FireReply:
         queue = state.queue_for(row.queue, mint)
         partition = state.partition_for(queue, row.partition)
         if state.duplicate_of(queue, partition, row.transaction_id) is None:
-            contents = Contents(row.transaction_id, row.payload, None, row.producer_sub)
-            state.append(partition, row.message_id, (contents,))
+            producers = () if row.producer_sub is None else (row.producer_sub,)
+            body = Body((row.payload,), (), producers)
+            size = len(row.payload)
+            run = Run(
+                partition.end, state.now_us, row.transaction_id, size, row.message_id, 0, body
+            )
+            state.append(partition, run)
     return FireReply(len(rows))
+
+
+def _store_one(state: State, mint: Mint, item: PushItem, request: int) -> tuple[PushedItem, bool]:
+    """Store one item; also returns whether deduplication cannot recognize it."""
+    queue = state.queue_for(item.queue, mint)
+    partition = state.partition_for(queue, item.partition)
+    name, payload = item.transaction_id, item.payload
+    deduplicates = bool(name and queue.options.dedup_us)
+    if deduplicates:
+        known = _known(state, queue, partition, name, request)
+        if known is not None:
+            return known, False
+    mark, offset = mint.next_mark, partition.end
+    message_id = mint.new_id()
+    name = name or message_id
+    traces = () if item.trace_id is None else (item.trace_id,)
+    producers = () if item.producer_sub is None else (item.producer_sub,)
+    body = Body((payload,), traces, producers)
+    state.append(
+        partition,
+        Run(offset, state.now_us, name, len(payload), mark, request, body, (message_id,)),
+    )
+    return PushedItem(message_id, name, queue.name, "queued", offset), not deduplicates
 
 
 def _store_run(
@@ -82,38 +115,94 @@ def _store_run(
     queue = state.queue_for(items[0].queue, mint)
     partition = state.partition_for(queue, items[0].partition)
     queue_name, deduplicates = queue.name, bool(queue.options.dedup_us)
+    if deduplicates:
+        names = [item.transaction_id for item in items]
+        distinct = set(names)
+        if len(distinct) == len(names) and "" not in distinct and partition.knows_none_of(distinct):
+            return _store_all(state, mint, queue, partition, items, request), False
     is_unsure = not deduplicates
     seen: dict[str, PushedItem] = {}
     results: list[PushedItem] = []
-    fresh: list[Contents] = []
-    mark, offset, size = mint.next_mark, partition.end, 0
+    fresh: list[PushItem] = []
+    stored: list[PushedItem] = []
+    mark, size, offset = mint.next_mark, 0, partition.end
+    new_id, find = mint.new_id, partition.find
     for item in items:
-        name, payload = item.transaction_id, item.payload
+        name = item.transaction_id
         if not name:
             is_unsure = True
         elif name in seen:
             results.append(_duplicate(seen[name]))
             continue
-        elif deduplicates:
+        elif deduplicates and find(name) is not None:
             known = _known(state, queue, partition, name, request)
             if known is not None:
                 seen[name] = known
                 results.append(known)
                 continue
-        message_id = mint.new_id()
-        name = name or message_id
-        result = PushedItem(message_id, name, queue_name, "queued", offset)
+        message_id = new_id()
+        result = PushedItem(message_id, name or message_id, queue_name, "queued", offset)
         offset += 1
-        seen[name] = result
+        seen[result.transaction_id] = result
         results.append(result)
-        fresh.append(Contents(name, payload, item.trace_id, item.producer_sub))
-        size += len(payload)
+        fresh.append(item)
+        stored.append(result)
+        size += len(item.payload)
         if len(fresh) == RUN_MESSAGES_MAX or size >= RUN_BYTES_MAX:
-            state.append(partition, mark, fresh, request)
-            fresh, size, mark = [], 0, mint.next_mark
+            _append(state, partition, fresh, stored, mark, size, request)
+            fresh, stored, size, mark = [], [], 0, mint.next_mark
     if fresh:
-        state.append(partition, mark, fresh, request)
+        _append(state, partition, fresh, stored, mark, size, request)
     return results, is_unsure
+
+
+def _store_all(
+    state: State,
+    mint: Mint,
+    queue: Queue,
+    partition: Partition,
+    items: Sequence[PushItem],
+    request: int,
+) -> list[PushedItem]:
+    """Store items none of which can be a duplicate."""
+    queue_name, first, mark = queue.name, partition.end, mint.next_mark
+    stored = [
+        PushedItem(message_id, item.transaction_id, queue_name, "queued", offset)
+        for offset, (message_id, item) in enumerate(
+            zip(mint.new_ids(len(items)), items, strict=True), start=first
+        )
+    ]
+    start = size = 0
+    for place, item in enumerate(items, start=1):
+        size += len(item.payload)
+        if place - start == RUN_MESSAGES_MAX or size >= RUN_BYTES_MAX or place == len(items):
+            own = slice(start, place)
+            _append(
+                state, partition, items[own], stored[own], mark + start * MARK_STEP, size, request
+            )
+            start, size = place, 0
+    return stored
+
+
+def _append(
+    state: State,
+    partition: Partition,
+    items: Sequence[PushItem],
+    stored: Sequence[PushedItem],
+    mark: int,
+    size: int,
+    request: int,
+) -> None:
+    names = tuple([each.transaction_id for each in stored])
+    ids = tuple([each.message_id for each in stored])
+    body = body_of(
+        [item.payload for item in items],
+        [item.trace_id for item in items],
+        [item.producer_sub for item in items],
+    )
+    only = names[0] if len(names) == 1 else names
+    run = Run(partition.end, state.now_us, only, size, mark, request, body, ids)
+    state.append(partition, run)
 
 
 def _known(

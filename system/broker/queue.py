@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from .cursors import Group
 from .options import QueueOptions
 from .partition import Partition
-from .readiness import Group
 from .replies import DeadLetter
 
 

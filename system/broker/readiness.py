@@ -10,98 +10,34 @@ every replica; the heap is an index whose stale entries mean nothing.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from .changes import Changes
-from .lease import Position
-
-if TYPE_CHECKING:
-    from .partition import Partition
-    from .queue import Queue
+from .cursors import NEVER, Cursor, first_wanted
 
 READY: Final = 0
-NEVER: Final = -1
-
-
-class Cursor:
-    """One group's place in one partition.
-
-    Attributes:
-        number: Unique in the machine, in order of creation.
-        partition: The partition.
-        group: The group.
-        position: Its state, see `lease`.
-        is_contacted: Whether a pop has claimed here; before that, acks find no consumer.
-        due_us: The instant under which the heap holds it, or `NEVER`.
-        ticket: Its turn among the ready ones; means nothing while it is not ready.
-    """
-
-    __slots__ = ("due_us", "group", "is_contacted", "number", "partition", "position", "ticket")
-
-    def __init__(self, number: int, partition: Partition, group: Group, committed: int) -> None:
-        self.number = number
-        self.partition = partition
-        self.group = group
-        self.position = Position(committed)
-        self.is_contacted = False
-        self.due_us = NEVER
-        self.ticket = 0
-
-
-class Group:
-    """One consumer group of one queue.
-
-    Attributes:
-        number: Minted by the machine, never reused; orders groups.
-        name: Its name.
-        queue: The queue.
-        is_registered: Whether partitions created later get a cursor by themselves.
-        since_us: Subscription instant; cursors start at the first message created at or after it.
-        cursors: Partition number to cursor.
-        ready: Cursor number to ready cursor, next first.
-    """
-
-    __slots__ = ("cursors", "is_registered", "name", "number", "queue", "ready", "since_us")
-
-    def __init__(self, number: int, name: str, queue: Queue) -> None:
-        self.number = number
-        self.name = name
-        self.queue = queue
-        self.is_registered = False
-        self.since_us = 0
-        self.cursors: dict[int, Cursor] = {}
-        self.ready: OrderedDict[int, Cursor] = OrderedDict()
-
-
-def first_wanted(cursor: Cursor) -> int:
-    """Offset of the next message to deliver; retention may have moved it past the cursor."""
-    return max(cursor.position.committed + 1, cursor.partition.log_start)
 
 
 class Readiness:
     """Decides readiness and keeps the lists and the heap."""
 
-    __slots__ = ("_by_number", "_changes", "_due", "_ignores_leases", "_tickets")
+    __slots__ = ("_changes", "_due", "_ignores_leases", "_tickets", "_waiting")
 
     def __init__(self, changes: Changes, ignores_leases: bool = False) -> None:
         self._changes = changes
         self._tickets = 0
-        self._by_number: dict[int, Cursor] = {}
+        self._waiting: dict[int, Cursor] = {}  # those that the heap holds, by number
         self._due: list[tuple[int, int]] = []
         self._ignores_leases = ignores_leases
 
-    def add(self, cursor: Cursor) -> None:
-        """Take a new cursor in; `refresh` it next."""
-        self._by_number[cursor.number] = cursor
-
     def remove(self, cursor: Cursor) -> None:
-        """Forget a cursor whose queue is deleted."""
-        del self._by_number[cursor.number]
-        cursor.group.ready.pop(cursor.number, None)
+        """Forget a cursor that is to go."""
+        self._waiting.pop(cursor.number, None)
+        if cursor.ticket:
+            cursor.group.ready.remove(cursor)
 
     def status(self, cursor: Cursor, now_us: int) -> int:
         """`READY`, the later instant that may make it ready, or `NEVER` (no instant does)."""
@@ -124,36 +60,38 @@ class Readiness:
     def refresh(self, cursor: Cursor, now_us: int) -> bool:
         """Put the cursor where its status belongs; returns whether it became ready now."""
         status = self.status(cursor, now_us)
-        ready = cursor.group.ready
         if status == READY:
-            if cursor.number in ready:
+            if cursor.ticket:
                 return False
             self._tickets += 1
-            cursor.ticket = self._tickets
-            ready[cursor.number] = cursor
+            cursor.group.ready.append(cursor, self._tickets)
             self._changes.cursors.change(cursor.number, cursor)
             return True
-        if ready.pop(cursor.number, None) is not None:
+        if cursor.ticket:
+            cursor.group.ready.remove(cursor)
             self._changes.cursors.change(cursor.number, cursor)
         if status != NEVER and (cursor.due_us == NEVER or status < cursor.due_us):
-            cursor.due_us = status
+            self._wait(cursor, status)
             heappush(self._due, (status, cursor.number))
         return False
+
+    def _wait(self, cursor: Cursor, until_us: int) -> None:
+        cursor.due_us = until_us
+        self._waiting[cursor.number] = cursor
 
     def restore(self, cursors: Iterable[Cursor], now_us: int) -> None:
         """Take in restored cursors; those with a ticket are ready."""
         waiting: list[Cursor] = []
         ready: list[Cursor] = []
         for cursor in cursors:
-            self._by_number[cursor.number] = cursor
             (ready if cursor.ticket else waiting).append(cursor)
         for cursor in sorted(ready, key=attrgetter("ticket")):
-            cursor.group.ready[cursor.number] = cursor
-            self._tickets = cursor.ticket
+            self._tickets, cursor.ticket = cursor.ticket, 0
+            cursor.group.ready.append(cursor, self._tickets)
         for cursor in waiting:
             status = self.status(cursor, now_us)
             if status not in (READY, NEVER):
-                cursor.due_us = status
+                self._wait(cursor, status)
                 self._due.append((status, cursor.number))
         heapify(self._due)
 
@@ -166,13 +104,14 @@ class Readiness:
         due, woken = self._due, []
         while due and due[0][0] <= now_us:
             entry_us, number = heappop(due)
-            cursor = self._by_number.get(number)
+            cursor = self._waiting.get(number)
             if cursor is None or cursor.due_us != entry_us:
                 continue
             cursor.due_us = NEVER
+            del self._waiting[number]
             actual_us = self.status(cursor, entry_us)
             if actual_us > entry_us:
-                cursor.due_us = actual_us
+                self._wait(cursor, actual_us)
                 heappush(due, (actual_us, number))
             elif actual_us == READY and self.refresh(cursor, now_us):
                 woken.append(cursor.group.queue.name)
@@ -184,7 +123,7 @@ class Readiness:
         Cost: the entries of the heap due by now.
         """
         for entry_us, number in self._entries_until(now_us):
-            cursor = self._by_number.get(number)
+            cursor = self._waiting.get(number)
             if cursor is None or cursor.due_us != entry_us:
                 continue
             if self.status(cursor, now_us) == READY:
@@ -194,7 +133,7 @@ class Readiness:
         """Earliest instant later than `after_us` that may make something ready."""
         earliest: int | None = None
         for entry_us, number in self._entries_until(after_us):
-            cursor = self._by_number.get(number)
+            cursor = self._waiting.get(number)
             if cursor is None or cursor.due_us != entry_us:
                 continue
             actual_us = self.status(cursor, after_us)

@@ -35,7 +35,7 @@ from .stream_replies import CycleReply, QueryRegistered, StreamStateReply
 PushStatus = Literal["queued", "duplicate"]
 
 
-class PushedItem(msgspec.Struct, frozen=True):
+class PushedItem(msgspec.Struct, frozen=True, gc=False):
     """One pushed item's result; a duplicate names the message that was stored first."""
 
     message_id: str
@@ -51,7 +51,7 @@ class PushReply(msgspec.Struct, frozen=True):
     items: tuple[PushedItem, ...]
 
 
-class ClaimedRun(msgspec.Struct, frozen=True):
+class ClaimedRun(msgspec.Struct, frozen=True, gc=False):
     """A contiguous run of one partition's messages handed to a consumer."""
 
     partition: str
@@ -85,7 +85,7 @@ class PopReply(msgspec.Struct, frozen=True):
         return not self.runs
 
 
-class AckedItem(msgspec.Struct, frozen=True, tag=True):
+class AckedItem(msgspec.Struct, frozen=True, tag=True, gc=False):
     """One ack's result; `error` is empty exactly when `success`."""
 
     transaction_id: str

@@ -10,6 +10,7 @@ import msgspec
 
 from ..bugs import Bugs
 from .claims import Claim
+from .cursors import Cursor, Group
 from .ephemeral_options import DeclareRing
 from .inspection_replies import TraceRow
 from .kv_replies import KvRow
@@ -18,7 +19,6 @@ from .options import QueueOptions
 from .outcomes import Outcome
 from .partition import Partition
 from .queue import Queue
-from .readiness import Cursor, Group
 from .replies import DeadLetter, Reply, TimerRow
 from .retention import Completion
 from .row_shapes import (
@@ -172,11 +172,10 @@ class _Restorer:
         row = _decoder(CursorRow).decode(value)
         number = number_of(key)
         partition, group = self._state.partitions[row.partition], self._groups[row.group]
-        cursor = Cursor(number, partition, group, -1)
-        cursor.position, cursor.is_contacted = row.position, row.is_contacted
+        cursor = Cursor(number, partition, group, row.position, row.is_contacted)
         cursor.ticket = row.ticket
         group.cursors[partition.number] = cursor
-        partition.cursors.append(cursor)
+        partition.cursors = (*partition.cursors, cursor)
         self._cursors[number] = cursor
 
     def _run(self, key: bytes, value: bytes) -> None:

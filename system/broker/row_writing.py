@@ -9,13 +9,13 @@ import msgspec
 
 from .changes import Dirty
 from .claims import Claim
+from .cursors import Cursor, Group
 from .inspection_replies import TraceRow
 from .kv_replies import KvRow
 from .message import Run
 from .outcomes import Outcome
 from .partition import Partition
 from .queue import Queue
-from .readiness import Cursor, Group
 from .replies import DeadLetter, TimerRow
 from .retention import Completion
 from .row_shapes import (
@@ -173,7 +173,7 @@ def _cursor(cursor: Cursor) -> CursorRow:
         group.number,
         cursor.partition.number,
         cursor.is_contacted,
-        cursor.ticket if cursor.number in group.ready else 0,
+        cursor.ticket,
         cursor.position,
     )
 

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from typing import Any
 
 from ..bugs import NO_BUGS, Bugs
 from .changes import Changes, Dirty
 from .claims import Claims
+from .cursors import Cursor, Group
 from .ephemeral_options import DeclareRing
 from .inspection_replies import TraceRow
 from .kv import KvTable
 from .lease import Position
-from .message import Contents, Message, Run, body_of
+from .message import Message, Run
 from .mint import Mint
 from .options import QueueOptions, implicit_options
 from .outcomes import Outcomes
 from .partition import Partition
 from .planted import without_memory, without_payload
 from .queue import Queue
-from .readiness import Cursor, Group, Readiness
+from .readiness import Readiness
 from .replies import DeadLetter
 from .retention import Retention
 from .rows import MessageStore
@@ -188,31 +188,8 @@ class State:
             return run, offset
         return None
 
-    def append(
-        self,
-        partition: Partition,
-        mark: int | str,
-        contents: Sequence[Contents],
-        request: int = 0,
-    ) -> None:
-        """Store messages at the end of a partition.
-
-        Args:
-            partition: Where.
-            mark: Of the first message's id; the others were minted behind it.
-            contents: The messages, not too many for one row.
-            request: Mark of the request that pushes them.
-        """
-        names = tuple([each.transaction_id for each in contents])
-        run = Run(
-            partition.end,
-            self.now_us,
-            names if len(names) > 1 else names[0],
-            sum([len(each.payload) for each in contents]),
-            mark,
-            request,
-            body_of(contents),
-        )
+    def append(self, partition: Partition, run: Run) -> None:
+        """Store messages at the end of a partition. Cost: their ids, and the groups there."""
         partition.append(run)
         self.changes.runs.add((partition.number, run.first), run)
         for cursor in partition.cursors:
@@ -231,10 +208,10 @@ class State:
     def add_cursor(self, group: Group, partition: Partition, since_us: int) -> Cursor:
         """Start at the first message created at or after an instant."""
         self.cursors_made += 1
-        cursor = Cursor(self.cursors_made, partition, group, partition.first_since(since_us) - 1)
+        position = Position(partition.first_since(since_us) - 1)
+        cursor = Cursor(self.cursors_made, partition, group, position)
         group.cursors[partition.number] = cursor
-        partition.cursors.append(cursor)
-        self.readiness.add(cursor)
+        partition.cursors = (*partition.cursors, cursor)
         self.changes.cursors.add(cursor.number, cursor)
         self.readiness.refresh(cursor, self.now_us)
         return cursor
@@ -275,8 +252,9 @@ class State:
             self.claims.drop(lease.lease_id, cursor)
         self.readiness.remove(cursor)
         self.changes.cursors.drop(cursor.number)
-        del cursor.group.cursors[cursor.partition.number]
-        cursor.partition.cursors.remove(cursor)
+        partition = cursor.partition
+        del cursor.group.cursors[partition.number]
+        partition.cursors = tuple([each for each in partition.cursors if each is not cursor])
 
     def delivered(self, partition: Partition, first: int, end: int) -> tuple[Message, ...]:
         """The messages of a delivery; none when nobody waits for it."""
@@ -344,6 +322,20 @@ class State:
             self.changes.partitions.drop(partition.number)
             del self.partitions[partition.number]
             del self.queues[partition.queue].partitions[partition.name]
+
+    def close(self) -> None:
+        """Undo what keeps the objects of a state alive that nobody uses any longer.
+
+        Cost: the cursors.
+        """
+        for partition in self.partitions.values():
+            for cursor in partition.cursors:
+                cursor.before = cursor.behind = None
+            partition.cursors = ()
+        for queue in self.queues.values():
+            queue.partitions.clear()
+            for group in queue.groups.values():
+                group.cursors.clear()
 
     def drop_queue(self, queue: Queue) -> None:
         """Remove a queue with messages, cursors, registrations and dead letters."""

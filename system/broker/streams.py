@@ -11,11 +11,11 @@ from typing import Final
 
 from .acks import carry_out, contacted_cursor, settle_on
 from .commands import AckItem, Cycle, CycleAck, RegisterQuery
+from .cursors import Cursor
 from .lease import Lease
 from .mint import Mint
 from .pushes import Seen, store
 from .queries import StreamStateGet
-from .readiness import Cursor
 from .settle import NO_CONSUMER, STALE_LEASE, Settlement
 from .state import State
 from .stream_replies import CycleReply, QueryRegistered, StreamStateReply

@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
+from .cursors import first_wanted
 from .partition import Partition
 from .queue import Queue
-from .readiness import first_wanted
 from .state import State
 
 STEP: Final = 500

@@ -12,12 +12,12 @@ import msgspec
 from .acks import by_address, carry_out, contacted_cursor, settle_on
 from .claims import live_cursors
 from .commands import AckItem, Transaction, TransactionAck, TransactionPush
+from .cursors import Cursor
 from .kv import LostPreconditionError
 from .kv import carry_out as carry_out_kv
 from .lease import Position
 from .mint import Mint
 from .pushes import Seen, store
-from .readiness import Cursor
 from .replies import AckedItem, TransactionPushed, TransactionReply
 from .settle import NO_CONSUMER, STALE_LEASE, Settlement
 from .state import State

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atleastonce.system.broker.changes import Changes
+from atleastonce.system.broker.cursors import Cursor, Group
 from atleastonce.system.broker.lease import Position
 from atleastonce.system.broker.message import Body, Run
 from atleastonce.system.broker.options import implicit_options
 from atleastonce.system.broker.partition import Partition
 from atleastonce.system.broker.queue import Queue
-from atleastonce.system.broker.readiness import Cursor, Group
 from atleastonce.system.broker.retention import MESSAGE_BYTES, Retention
 
 PAYLOAD = b"x" * 100
@@ -27,8 +27,8 @@ def partition_of(count: int) -> Partition:
 
 def cursor_at(partition: Partition, committed: int) -> Cursor:
     group = Group(1, "g", Queue(1, "q", "id", 0, implicit_options()))
-    cursor = Cursor(len(partition.cursors), partition, group, committed)
-    partition.cursors.append(cursor)
+    cursor = Cursor(len(partition.cursors), partition, group, Position(committed))
+    partition.cursors = (*partition.cursors, cursor)
     return cursor
 
 
