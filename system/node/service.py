@@ -30,6 +30,7 @@ from .asked import LeaderRequest, asked_by, is_pop, nothing
 from .asker import Asker, Client, LocalAsker
 from .counters import Counters
 from .desk import LeaderDesk, NotServed, Outcome, Served
+from .doubt import NOTHING_WAS_APPLIED, is_refused_repeat
 from .fetches import Fetches
 from .frames import Forward, NodeReport, Reply, ReplyFrame, TryAgain
 from .leadership import Leadership
@@ -43,8 +44,6 @@ REQUEST_ID_MAX: Final = 200
 _RETRY_PAUSE_S: Final = 0.02
 _POP_ANSWER_GRACE_S: Final = 1.5
 _FORWARDED_HEADERS: Final = ("content-type", "authorization")
-_SAY_NOTHING_WAS_APPLIED: Final = (429, 507)
-"""Not true of a request that an earlier try has handed over: then these are not answers."""
 
 
 class LocalAnswers(Protocol):
@@ -226,7 +225,11 @@ class Service:
                 outcome = await self._forward(request, request_id, routed, asker, deadline)
             if isinstance(outcome, NotServed):
                 handed_over = handed_over or outcome.handed_over
-            elif not handed_over or outcome.answer.status not in _SAY_NOTHING_WAS_APPLIED:
+            elif not handed_over:
+                return outcome
+            elif is_refused_repeat(routed, outcome.answer):
+                return self._give_up(routed, handed_over)
+            elif outcome.answer.status not in NOTHING_WAS_APPLIED:
                 return outcome
             if asker.impatient and is_pop(routed):
                 return Served(nothing(routed))
