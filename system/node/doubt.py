@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from ..broker.commands import Ack
-from ..http.routes import Answer, PopRequest, ReadRequest, Write
+from ..http.routes import Answer, Write
 
 NOTHING_WAS_APPLIED: Final = (429, 507)
 """Statuses that say so; true of one try, and not of an earlier one."""
@@ -24,7 +24,7 @@ class _Said(msgspec.Struct):
 _ACKED: Final = msgspec.json.Decoder(list[_Said])
 
 
-def is_refused_repeat(routed: Write | PopRequest | ReadRequest, answer: Answer) -> bool:
+def is_refused_repeat(routed: object, answer: Answer) -> bool:
     """Whether an ack was refused that an earlier try may have carried out.
 
     The broker knows a repeated ack again by its lease, until another lease of that partition is
