@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import msgspec
 
 from ..broker.ring_actions import PopRing
@@ -40,4 +38,4 @@ def asked_by(routed: LeaderRequest, asking: str, trial: int) -> LeaderRequest:
     if not isinstance(routed, PopRequest):
         return routed
     command = msgspec.structs.replace(routed.command, asking=asking, trial=trial)
-    return dataclasses.replace(routed, command=command)
+    return PopRequest(command, routed.wait_ms)

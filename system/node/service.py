@@ -44,6 +44,9 @@ REQUEST_ID_MAX: Final = 200
 _RETRY_PAUSE_S: Final = 0.02
 _POP_ANSWER_GRACE_S: Final = 1.5
 _FORWARDED_HEADERS: Final = ("content-type", "authorization")
+_NO_PLACE_NEEDED: Final = contextlib.nullcontext(True)
+_STEADY: Final = Asker()
+"""Who asks for anything but messages: nothing ends such a request before its deadline."""
 
 
 class LocalAnswers(Protocol):
@@ -126,6 +129,13 @@ class Service:
             return Delivery(routed)
         if isinstance(routed, Local):
             return Delivery(self._about.answer(routed.name))
+        if isinstance(routed, Write | ReadRequest):
+            # Neither waits for anything that its client could stop waiting for.
+            with self._place(routed, len(request.body)) as has_place:
+                if not has_place:
+                    return Delivery(overloaded_answer())
+                served = await self._answer(request, request_id, routed, _STEADY, deadline_ms)
+            return Delivery(served.answer)
         if isinstance(routed, PopRequest | RingRequest) and routed.wait_ms:
             deadline_ms = routed.wait_ms
         asker = LocalAsker(client, impatient=self._is_stopping)
@@ -244,7 +254,7 @@ class Service:
     def _place(self, routed: LeaderRequest, size: int) -> contextlib.AbstractContextManager[bool]:
         """Room to wait in; pops have theirs by their connection."""
         if is_pop(routed):
-            return contextlib.nullcontext(True)
+            return _NO_PLACE_NEEDED
         may_grow = isinstance(routed, Write) and grows(routed.command)
         return self._admission.place(size, may_grow)
 
