@@ -10,10 +10,8 @@ from typing import Final, Protocol
 
 import trio
 
-from ..broker.ring_actions import PopRing
 from ..http import framing
 from ..http.auth import Guard
-from ..http.render_ephemeral import popped
 from ..http.routes import (
     Answer,
     FetchRequest,
@@ -23,7 +21,6 @@ from ..http.routes import (
     ReportRequest,
     RingRequest,
     Write,
-    empty_pop_answer,
     error_answer,
     route,
 )
@@ -32,6 +29,7 @@ from .admission import Admission, grows, overloaded_answer
 from .asker import Asker, Client, LocalAsker
 from .counters import Counters
 from .desk import LeaderDesk, NotServed, Outcome, Served
+from .empties import LeaderRequest, is_pop, nothing
 from .fetches import Fetches
 from .frames import Forward, NodeReport, Reply, ReplyFrame, TryAgain
 from .leadership import Leadership
@@ -47,8 +45,6 @@ _POP_ANSWER_GRACE_S: Final = 1.5
 _FORWARDED_HEADERS: Final = ("content-type", "authorization")
 _SAY_NOTHING_WAS_APPLIED: Final = (429, 507)
 """Not true of a request that an earlier try has handed over: then these are not answers."""
-
-LeaderRequest = Write | PopRequest | ReadRequest | RingRequest | ReportRequest
 
 
 class LocalAnswers(Protocol):
@@ -228,8 +224,8 @@ class Service:
                 handed_over = handed_over or outcome.handed_over
             elif not handed_over or outcome.answer.status not in _SAY_NOTHING_WAS_APPLIED:
                 return outcome
-            if asker.impatient and _is_pop(routed):
-                return Served(_nothing(routed))
+            if asker.impatient and is_pop(routed):
+                return Served(nothing(routed))
             if trio.current_time() >= deadline:
                 return self._give_up(routed, handed_over)
             self._counters.retried += 1
@@ -240,7 +236,7 @@ class Service:
 
     def _place(self, routed: LeaderRequest, size: int) -> contextlib.AbstractContextManager[bool]:
         """Room to wait in; pops have theirs by their connection."""
-        if _is_pop(routed):
+        if is_pop(routed):
             return contextlib.nullcontext(True)
         may_grow = isinstance(routed, Write) and grows(routed.command)
         return self._admission.place(size, may_grow)
@@ -288,7 +284,7 @@ class Service:
         left_ms = max(0, round((deadline - trio.current_time()) * 1000))
         ask = link.ask(request.method, request.target, headers, request.body, request_id, left_ms)
         try:
-            if _is_pop(routed):
+            if is_pop(routed):
                 await self._await_pop(link, ask, asker, deadline + _POP_ANSWER_GRACE_S)
             else:
                 with trio.move_on_at(deadline):
@@ -314,7 +310,7 @@ class Service:
 
     def _give_up(self, routed: LeaderRequest, handed_over: bool) -> Served:
         if isinstance(routed, PopRequest | RingRequest) and routed.wait_ms:
-            return Served(_nothing(routed))
+            return Served(nothing(routed))
         self._counters.gave_up += 1
         if handed_over and not isinstance(routed, ReadRequest | ReportRequest):
             code, text = "outcome_unknown", "connection to a majority lost before the outcome"
@@ -368,17 +364,3 @@ class Service:
         if given.isascii() and given.isdigit() and 0 < int(given) <= DEADLINE_MS_MAX:
             return int(given)
         raise BadHeaderError(f"x-deadline-ms is {given!r}; 1 to {DEADLINE_MS_MAX} are allowed")
-
-
-def _is_pop(routed: LeaderRequest) -> bool:
-    """Whether an empty answer is an answer."""
-    return isinstance(routed, PopRequest) or (
-        isinstance(routed, RingRequest) and isinstance(routed.action, PopRing)
-    )
-
-
-def _nothing(routed: LeaderRequest) -> Answer:
-    """What a pop is told that found nothing."""
-    if isinstance(routed, RingRequest) and isinstance(routed.action, PopRing):
-        return popped(routed.action.queue, [])
-    return empty_pop_answer()

@@ -1,0 +1,41 @@
+"""What pops are told that found nothing, also where no leader can be asked."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from ..broker.replies import PopReply
+from ..broker.ring_actions import PopRing
+from ..http.render_ephemeral import popped
+from ..http.routes import (
+    Answer,
+    PopRequest,
+    ReadRequest,
+    ReportRequest,
+    RingRequest,
+    Write,
+    render,
+)
+
+LeaderRequest = Write | PopRequest | ReadRequest | RingRequest | ReportRequest
+
+
+def is_pop(routed: LeaderRequest) -> TypeGuard[PopRequest | RingRequest]:
+    """Whether an empty answer is an answer."""
+    return isinstance(routed, PopRequest) or (
+        isinstance(routed, RingRequest) and isinstance(routed.action, PopRing)
+    )
+
+
+def nothing(routed: PopRequest | RingRequest) -> Answer:
+    """The answer of a pop that found nothing.
+
+    Only a leader knows whether a group conflates; a consumer that asks for it and gets no message
+    may be told so by anybody.
+    """
+    if isinstance(routed, PopRequest):
+        command = routed.command
+        conflates = command.conflation is True
+        return render(routed, PopReply(command.queue, command.group, "", (), None, conflates))
+    assert isinstance(routed.action, PopRing), f"{type(routed.action).__name__} is no pop"
+    return popped(routed.action.queue, [])
