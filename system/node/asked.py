@@ -1,9 +1,12 @@
-"""What a request that a leader must answer asks for, where pops differ from all others."""
+"""How pops differ from all else that a leader must answer, also where no leader can be asked."""
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import msgspec
 
+from ..broker.replies import PopReply
 from ..broker.ring_actions import PopRing
 from ..http.render_ephemeral import popped
 from ..http.routes import (
@@ -13,24 +16,31 @@ from ..http.routes import (
     ReportRequest,
     RingRequest,
     Write,
-    empty_pop_answer,
+    render,
 )
 
 LeaderRequest = Write | PopRequest | ReadRequest | RingRequest | ReportRequest
 
 
-def is_pop(routed: LeaderRequest) -> bool:
+def is_pop(routed: LeaderRequest) -> TypeGuard[PopRequest | RingRequest]:
     """Whether an empty answer is an answer."""
     return isinstance(routed, PopRequest) or (
         isinstance(routed, RingRequest) and isinstance(routed.action, PopRing)
     )
 
 
-def nothing(routed: LeaderRequest) -> Answer:
-    """What a pop is told that found nothing."""
-    if isinstance(routed, RingRequest) and isinstance(routed.action, PopRing):
-        return popped(routed.action.queue, [])
-    return empty_pop_answer()
+def nothing(routed: PopRequest | RingRequest) -> Answer:
+    """The answer of a pop that found nothing.
+
+    Only a leader knows whether a group conflates; a consumer that asks for it and gets no message
+    may be told so by anybody.
+    """
+    if isinstance(routed, PopRequest):
+        command = routed.command
+        conflates = command.conflation is True
+        return render(routed, PopReply(command.queue, command.group, "", (), None, conflates))
+    assert isinstance(routed.action, PopRing), f"{type(routed.action).__name__} is no pop"
+    return popped(routed.action.queue, [])
 
 
 def asked_by(routed: LeaderRequest, asking: str, trial: int) -> LeaderRequest:
