@@ -34,6 +34,9 @@ CHECKPOINT_EVERY = 100
 """Entries, which is 10,000 messages."""
 
 SINGLES = 3_000
+BACKLOGS = ((50_000, 1), (500_000, 100))
+"""Waiting messages, and how many one push brings."""
+
 PAYLOAD = json.dumps({"job": "sleep", "data": {"ms": 25, "text": "x" * 90}}).encode()
 MIB = 1 << 20
 
@@ -191,6 +194,27 @@ def measure_fill(size: int, folder: Path) -> dict[str, float]:
     return figures
 
 
+def measure_backlog(messages: int, width: int, folder: Path) -> dict[str, float]:
+    """Memory of messages of 1 KiB that nobody pops, pushed so many at a time to 16 partitions."""
+    gc.set_threshold(50_000, 20, 1_000)
+    bench = Bench(folder)
+    payload = b'"' + b"x" * 1022 + b'"'
+    base = memory()["own"]
+    for number in range(messages // width):
+        items = [
+            PushItem("queue", f"p-{number % 16}", str(uuid.uuid4()), payload) for _ in range(width)
+        ]
+        bench.apply(Push(str(uuid.uuid4()), tuple(items)))
+    bench.checkpoint()
+    gc.collect()
+    resident = memory()
+    bench.store.close()
+    return {
+        f"waiting_bytes_by_{width}": (resident["own"] - base) * MIB / messages,
+        f"store_bytes_by_{width}": bench.store.used_bytes / messages,
+    }
+
+
 def measure_restore(folder: Path) -> dict[str, float]:
     """Open a store again and measure."""
     gc.disable()
@@ -225,14 +249,25 @@ def main() -> None:
     if arguments[:1] == ["restore"]:
         print(json.dumps(measure_restore(Path(arguments[1]))))
         return
+    if arguments[:1] == ["backlog"]:
+        messages, width = int(arguments[1]), int(arguments[2])
+        print(json.dumps(measure_backlog(messages, width, Path(arguments[3]))))
+        return
+    for messages, width in BACKLOGS:
+        with tempfile.TemporaryDirectory(prefix="partitions-") as folder:
+            show("waiting messages of 1 KiB", child("backlog", str(messages), str(width), folder))
     for size in [int(argument) for argument in arguments] or SIZES:
         with tempfile.TemporaryDirectory(prefix="partitions-") as folder:
             figures = child("fill", str(size), folder)
             figures |= child("restore", folder)
-        print(f"{size:,} partitions")
-        for name, figure in figures.items():
-            print(f"  {name:20} {figure:10.1f}")
-        sys.stdout.flush()
+        show(f"{size:,} partitions", figures)
+
+
+def show(title: str, figures: dict[str, float]) -> None:
+    """Print figures."""
+    print(title)
+    for name, figure in figures.items():
+        print(f"  {name:20} {figure:10.1f}", flush=True)
 
 
 if __name__ == "__main__":
