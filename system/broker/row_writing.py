@@ -25,6 +25,7 @@ from .row_shapes import (
     CursorRow,
     GroupRow,
     HeldRow,
+    NoteRow,
     OutcomeRow,
     PartitionRow,
     QueueRow,
@@ -39,6 +40,7 @@ from .rows import (
     DEAD_LETTERS,
     GROUPS,
     KV,
+    NOTES,
     OUTCOMES,
     PARTITIONS,
     PAYLOADS,
@@ -108,6 +110,7 @@ def _tables(state: State) -> Iterator[Row]:
         value = None if row is None else _ENCODE(_stream_row(*place, row))
         yield hashed(STREAM_ROWS, *place), value
     yield from _numbered(OUTCOMES, state.outcomes.changed, _outcome)
+    yield from _rows(state.notes.changed, lambda place: placed(NOTES, *place), NoteRow)
     for name, ring in state.rings_changed.take().items():
         yield hashed(RINGS, name), None if ring is None else _ENCODE(ring)
 
@@ -153,7 +156,9 @@ def _queue(queue: Queue) -> QueueRow:
 
 
 def _group(group: Group) -> GroupRow:
-    return GroupRow(group.queue.number, group.name, group.is_registered, group.since_us)
+    return GroupRow(
+        group.queue.number, group.name, group.is_registered, group.since_us, group.conflates
+    )
 
 
 def _partition(partition: Partition, queue: int) -> PartitionRow:

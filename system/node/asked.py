@@ -6,6 +6,7 @@ import dataclasses
 
 import msgspec
 
+from ..broker.replies import PopReply
 from ..broker.ring_actions import PopRing
 from ..http.render_ephemeral import popped
 from ..http.routes import (
@@ -16,6 +17,7 @@ from ..http.routes import (
     RingRequest,
     Write,
     empty_pop_answer,
+    render,
 )
 
 LeaderRequest = Write | PopRequest | ReadRequest | RingRequest | ReportRequest
@@ -29,9 +31,16 @@ def is_pop(routed: LeaderRequest) -> bool:
 
 
 def nothing(routed: LeaderRequest) -> Answer:
-    """What a pop is told that found nothing."""
+    """What a pop is told that found nothing.
+
+    Only a leader knows whether a group conflates; a consumer that asks for it and gets no message
+    may be told so by anybody.
+    """
     if isinstance(routed, RingRequest) and isinstance(routed.action, PopRing):
         return popped(routed.action.queue, [])
+    if isinstance(routed, PopRequest) and routed.command.conflation:
+        command = routed.command
+        return render(routed, PopReply(command.queue, command.group, "", (), conflates=True))
     return empty_pop_answer()
 
 

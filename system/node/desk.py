@@ -23,7 +23,6 @@ from ..http.routes import (
     ReportRequest,
     RingRequest,
     Write,
-    empty_pop_answer,
     render,
 )
 from .activity import Activity
@@ -54,10 +53,14 @@ _RETAIN_COMMAND_BYTES: Final = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """An answer, and a receipt for the claim in it that must go back if nobody gets to read it."""
+    """An answer, and a receipt for the claim in it that must go back if nobody gets to read it.
+
+    `is_empty` tells a pop that found nothing.
+    """
 
     answer: Answer
     lease: str | None = None
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +176,10 @@ class LeaderDesk:
                     return NotServed(handed_over=False)
                 is_woken = parked.verdict is Verdict.WOKEN
                 if not is_woken:
-                    outcome = self._empty()
+                    outcome = self._empty(request)
         finally:
             # Whoever was woken owes the next one a wake: two when there was something to get.
-            if isinstance(outcome, Served) and outcome.answer.status == 200:
+            if isinstance(outcome, Served) and not outcome.is_empty:
                 self.lot.wake_lane(lane_of(request.command), WAKES_PER_SUCCESS, self._can_pop)
             elif is_woken:
                 self.lot.wake_lane(lane_of(request.command), 1, self._can_pop)
@@ -198,7 +201,7 @@ class LeaderDesk:
         if (
             asker.impatient and not self._forgets_askers
         ) or trio.current_time() > deadline - margin_s:
-            return self._empty()
+            return self._empty(request)
         for _ in range(POP_TRIES_MAX):
             if not self._can_pop(request.command):
                 break
@@ -211,7 +214,7 @@ class LeaderDesk:
                 if waiter.settled.is_set():
                     return NotServed(waiter.was_appended)
                 waiter.abandon(partial(self._take_back_late, command))
-                return self._empty()
+                return self._empty(request)
             assert isinstance(reply, PopReply), f"a pop got {type(reply).__name__}"
             if not reply.is_empty:
                 self._counters.served += 1
@@ -222,7 +225,7 @@ class LeaderDesk:
             return None
         if request.command.queue:
             self.activity.tally(request.command.queue, self._machine.now_us).pop_empty += 1
-        return self._empty()
+        return self._empty(request)
 
     async def act(self, request: RingRequest, asker: Asker, deadline: float) -> Outcome:
         """Serve ephemeral queues from this node's memory."""
@@ -322,6 +325,6 @@ class LeaderDesk:
         if isinstance(reply, PopReply) and reply.lease_id:
             self.take_back(receipt(reply.lease_id, command))
 
-    def _empty(self) -> Served:
+    def _empty(self, request: PopRequest) -> Served:
         self._counters.served += 1
-        return Served(empty_pop_answer())
+        return Served(render(request, self._machine.nothing(request.command)), is_empty=True)
