@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-page check format lint types layers campaign conformance bench clean
+.PHONY: install demo test test-page check format lint types layers campaign matrix mutants conformance bench clean
 
 install: $(STAMP)
 
@@ -49,6 +49,12 @@ layers: install
 
 campaign: install
 	$(BIN)/python -m atleastonce.verifier.simulation.campaign --seeds 20000
+
+matrix: install
+	$(BIN)/python -m atleastonce.verifier.matrix --seeds 5
+
+mutants: install
+	$(BIN)/python -m atleastonce.verifier.matrix --defects --seeds 3 --store store/mutants
 
 conformance: install
 	$(BIN)/python -m tests.conformance

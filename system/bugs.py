@@ -210,6 +210,16 @@ _ALL: Final = (
         "a leader commits an older term's entry by counting copies",
         "leader-completeness",
     ),
+    Bug(
+        "snapshot-overwrites-newer-log",
+        "a snapshot that arrives late replaces a log and a state that have gone on without it",
+        "committed-truncated",
+    ),
+    Bug(
+        "config-change-before-commit",
+        "a leader changes the membership before the change before is committed",
+        "leader-completeness",
+    ),
 )
 
 BUGS: Final[dict[str, Bug]] = {bug.name: bug for bug in _ALL}

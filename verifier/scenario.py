@@ -226,11 +226,18 @@ def _check_size(request: Request, nemeses: Sequence[str]) -> None:
         raise UsageError(f"--seed {request.seed} is not allowed; it must be from 0 to 2**63 - 1")
 
 
+def fitting_nemeses(spec: WorkloadSpec) -> list[str]:
+    """Name the nemeses whose target a workload runs."""
+    return [
+        name
+        for name, known in NEMESES.items()
+        if spec.jobs is not None or known.target not in _SUPERVISED
+    ]
+
+
 def _check_targets(spec: WorkloadSpec, nemeses: Sequence[str]) -> None:
     """Refuse a nemesis whose target the workload does not run."""
-    if spec.jobs is not None:
-        return
-    fitting = [name for name, known in NEMESES.items() if known.target not in _SUPERVISED]
+    fitting = fitting_nemeses(spec)
     for name in nemeses:
         if name not in fitting:
             raise UsageError(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from .commands import Ack, AckItem
 from .cursors import Cursor
 from .lease import Position
@@ -34,13 +36,27 @@ def ack(state: State, mint: Mint, command: Ack) -> AckReply:
         if cursor is None:
             answers.update(zip(places, refuse(own, NO_CONSUMER), strict=True))
             continue
-        settlement = settle_on(state, cursor, cursor.position, own)
+        before = cursor.position
+        settlement = settle_on(state, cursor, before, own)
         carry_out(state, mint, cursor, own[0].lease_id, settlement)
-        answers.update(zip(places, settlement.answers, strict=True))
+        told = settlement.answers
+        if cursor.group.conflates:
+            told = _with_skipped(told, settlement.position.committed - before.committed - 1)
+        answers.update(zip(places, told, strict=True))
     reply = AckReply(tuple(answers[place] for place in range(len(items))))
     if charges:
         state.outcomes.remember("ack", command.request_id, reply, state.now_us)
     return reply
+
+
+def _with_skipped(answers: Sequence[AckedItem], skipped: int) -> list[AckedItem]:
+    """Tell how many messages a conflating group has passed without getting them."""
+    return [
+        msgspec.structs.replace(answer, conflated=max(0, skipped))
+        if answer.success and not answer.noop
+        else answer
+        for answer in answers
+    ]
 
 
 def by_address(acks: Iterable[tuple[AckItem, str]]) -> list[tuple[Address, list[int]]]:
@@ -70,7 +86,14 @@ def settle_on(
 ) -> Settlement:
     """Judge items against a position of this cursor; changes nothing."""
     options, partition = cursor.group.queue.options, cursor.partition
-    terms = Terms(state.now_us, partition.end, options.retry_limit, options.dead_letters, recalls)
+    terms = Terms(
+        state.now_us,
+        partition.end,
+        options.retry_limit,
+        options.dead_letters,
+        cursor.group.conflates is True,
+        recalls,
+    )
     return settle(position, items, partition.resolve, terms)
 
 

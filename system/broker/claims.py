@@ -15,18 +15,21 @@ class Claim:
         lease_id: Its lease.
         request_id: The pop's, empty when it had none.
         held: Cursor number to (cursor, position before the claim), in order of the claim.
-        answers: How many answers carry this claim and were not taken back.
+        answers: Askings that were answered with this claim and did not give it back, each with its
+            last trial (see `commands.Pop`).
         is_received: Whether somebody used the lease, so that an answer certainly arrived.
     """
 
     __slots__ = ("answers", "held", "is_received", "lease_id", "number", "request_id")
 
-    def __init__(self, number: int, lease_id: str, request_id: str) -> None:
+    def __init__(
+        self, number: int, lease_id: str, request_id: str, answers: dict[str, int]
+    ) -> None:
         self.number = number
         self.lease_id = lease_id
         self.request_id = request_id
         self.held: dict[int, tuple[Cursor, Position]] = {}
-        self.answers = 1
+        self.answers = answers
         self.is_received = False
 
 
@@ -75,7 +78,13 @@ class Claims:
     def summary(self) -> list[list[object]]:
         """All claims as plain values, for digests."""
         return [
-            [claim.lease_id, claim.request_id, claim.answers, claim.is_received, list(claim.held)]
+            [
+                claim.lease_id,
+                claim.request_id,
+                list(claim.answers.items()),
+                claim.is_received,
+                list(claim.held),
+            ]
             for claim in self._by_lease.values()
         ]
 

@@ -28,6 +28,7 @@ from .administrative import (
 from .aging_records import Retain
 from .ephemeral_options import DeclareRing, RemoveRing
 from .kv_operations import Kv, KvOperation, Locks
+from .position_records import SetPosition
 
 QUEUE_MODE: Final = "__QUEUE_MODE__"
 """The reserved consumer group of pops and acks that name no group."""
@@ -89,6 +90,12 @@ class Pop(msgspec.Struct, array_like=True, frozen=True, tag="pop", kw_only=True)
             (autopilot shares the ready partitions among them).
         namespace: With an empty queue: only queues with this label.
         task: As `namespace`; at least one of the two is given then.
+        asking: Names the client's request at the node that serves it, unlike all others; a client
+            may send one `request_id` twice, and each time wait for an answer of its own.
+        trial: Counts how often that node has asked a leader for it. A later trial says that what
+            an earlier one was answered will not be delivered.
+        conflation: Whether a group that pops for the first time is to conflate, see `conflation`;
+            None when the pop does not say.
     """
 
     request_id: str
@@ -105,6 +112,9 @@ class Pop(msgspec.Struct, array_like=True, frozen=True, tag="pop", kw_only=True)
     waiting: int = 1
     namespace: str | None = None
     task: str | None = None
+    asking: str = ""
+    trial: int = 0
+    conflation: bool | None = None
 
 
 class AckItem(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -185,7 +195,9 @@ TimerOperation = ScheduleTimer | CancelTimer
 
 
 class Transaction(msgspec.Struct, array_like=True, frozen=True, tag="transaction"):
-    """Acks, pushes, KV and timers, all or nothing. A repeat gets its first answer for 600 s.
+    """Acks, pushes, KV, timers and positions, all or nothing.
+
+    A repeat gets its first answer for 600 s.
 
     Attributes:
         request_id: See the module.
@@ -193,6 +205,7 @@ class Transaction(msgspec.Struct, array_like=True, frozen=True, tag="transaction
         required_leases: Leases that must be live, or the bundle rolls back.
         timers: Carried out after the operations.
         kv: A batch; a required operation that does not hold rolls the bundle back.
+        positions: Carried out last.
     """
 
     request_id: str
@@ -200,6 +213,7 @@ class Transaction(msgspec.Struct, array_like=True, frozen=True, tag="transaction
     required_leases: tuple[str, ...] = ()
     timers: tuple[TimerOperation, ...] = ()
     kv: tuple[KvOperation, ...] = ()
+    positions: tuple[SetPosition, ...] = ()
 
 
 class Timers(msgspec.Struct, array_like=True, frozen=True, tag="timers"):
@@ -218,11 +232,18 @@ class FireTimers(msgspec.Struct, array_like=True, frozen=True, tag="fire"):
 class TakeBack(msgspec.Struct, array_like=True, frozen=True, tag="take-back"):
     """Undo a claim whose answer nobody received: lease gone, delivery attempt restored.
 
-    Does nothing once anybody acked or extended by the lease, or while a repeat of the same pop
-    has been answered (each answer needs its own take-back).
+    Does nothing once anybody acked or extended by the lease, while another asking was answered
+    with the same claim (each needs a take-back of its own), or if a later trial of this one was.
+
+    Attributes:
+        lease_id: Names the claim.
+        asking: See `Pop`.
+        trial: See `Pop`.
     """
 
     lease_id: str
+    asking: str = ""
+    trial: int = 0
 
 
 class RegisterQuery(msgspec.Struct, array_like=True, frozen=True, tag="register-query"):

@@ -113,11 +113,22 @@ class Group:
         queue: The queue.
         is_registered: Whether partitions created later get a cursor by themselves.
         since_us: Subscription instant; cursors start at the first message created at or after it.
+        conflates: Whether it gets only the newest message of a partition; None before its first
+            pop has said so.
         cursors: Partition number to cursor.
         ready: Its ready cursors.
     """
 
-    __slots__ = ("cursors", "is_registered", "name", "number", "queue", "ready", "since_us")
+    __slots__ = (
+        "conflates",
+        "cursors",
+        "is_registered",
+        "name",
+        "number",
+        "queue",
+        "ready",
+        "since_us",
+    )
 
     def __init__(self, number: int, name: str, queue: Queue) -> None:
         self.number = number
@@ -125,6 +136,7 @@ class Group:
         self.queue = queue
         self.is_registered = False
         self.since_us = 0
+        self.conflates: bool | None = None
         self.cursors: dict[int, Cursor] = {}
         self.ready = ReadyList()
 

@@ -28,6 +28,7 @@ def digest(state: State) -> str:
     sha.update(encoder.encode([state.kv.version, state.kv.rows(), list(state.traces)]))
     sha.update(encoder.encode(state.streams.summary()))
     sha.update(encoder.encode([state.rings[name] for name in sorted(state.rings)]))
+    sha.update(encoder.encode(state.notes.items()))
     sha.update(encoder.encode([[*key, reply] for key, reply in state.outcomes.items()]))
     sha.update(encoder.encode(state.retention.completed_bytes))
     return sha.hexdigest()
@@ -81,6 +82,7 @@ def _group(group: Group) -> list[object]:
         group.name,
         group.is_registered,
         group.since_us,
+        group.conflates,
         cursors,
         [cursor.number for cursor in group.ready],
     ]

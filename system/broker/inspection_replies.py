@@ -181,6 +181,7 @@ class GroupView(msgspec.Struct, frozen=True):
     lag: int
     lag_s: int
     processing: int
+    conflates: bool = False
 
 
 class GroupsReply(msgspec.Struct, frozen=True):

@@ -293,4 +293,5 @@ def _group_view(group: Group, now_us: int) -> GroupView:
         lag,
         (now_us - oldest_us) // 1_000_000,
         sum(_leased(cursor, now_us) for cursor in group.cursors.values()),
+        group.conflates is True,
     )

@@ -44,12 +44,12 @@ from .kv_operations import Kv, Locks
 from .locks import settle_locks
 from .message import Run
 from .mint import Mint
-from .pops import extend, must_enter_log, pop, take_back
+from .pops import extend, must_enter_log, nothing, pop, take_back
 from .pushes import fire_timers, push
 from .queries import Query
 from .queue import Queue
 from .reads import read
-from .replies import Reply, TimersReply
+from .replies import PopReply, Reply, TimersReply
 from .row_reading import restore_state
 from .row_writing import take_rows
 from .rows import MessageStore, Row
@@ -200,6 +200,10 @@ class Machine:
         Cost: constant, plus the leases and holds that ran out since the last apply.
         """
         return must_enter_log(self._state, command, max(now_us, self._state.now_us))
+
+    def nothing(self, command: Pop) -> PopReply:
+        """What a pop is answered that finds nothing."""
+        return nothing(self._state, command)
 
     def take_touched(self) -> set[str]:
         """Queues whose readiness or logs may have changed since the last call."""

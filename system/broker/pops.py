@@ -8,6 +8,7 @@ import msgspec
 
 from .claims import Claim, live_cursors
 from .commands import QUEUE_MODE, Extend, Pop, TakeBack
+from .conflation import decide, newest_visible, policy
 from .cursors import Cursor, Group, first_wanted
 from .lease import (
     Lease,
@@ -62,7 +63,7 @@ def pop(state: State, mint: Mint, command: Pop) -> PopReply:
     """
     repeated = state.claims.repeated(command.request_id, state.now_us)
     if repeated is not None:
-        repeated.answers += 1
+        repeated.answers[command.asking] = command.trial
         state.claims.note(repeated)
         return _same_claim(state, command, repeated)
     if not command.queue:
@@ -75,8 +76,20 @@ def pop(state: State, mint: Mint, command: Pop) -> PopReply:
         return _claim(state, mint, command, [group])
     cursor = _pinned_cursor(state, command)
     if cursor is None or not cursor.ticket:
-        return PopReply(command.queue, command.group, "", ())
+        return nothing(state, command)
     return _claim(state, mint, command, [cursor.group], cursor)
+
+
+def nothing(state: State, command: Pop) -> PopReply:
+    """The answer of a pop that finds nothing; changes nothing. Cost: the queues with its labels."""
+    if command.queue:
+        queue = state.queues.get(command.queue)
+        queues = [] if queue is None else [queue]
+    else:
+        queues = labelled_queues(state, command)
+    groups = [group for queue in queues if (group := queue.groups.get(command.group)) is not None]
+    delivery = policy(command, groups)
+    return PopReply(command.queue, command.group, "", (), None, *delivery)
 
 
 def extend(state: State, command: Extend) -> ExtendReply:
@@ -101,9 +114,12 @@ def take_back(state: State, command: TakeBack) -> TakeBackReply:
     claim = state.claims.by_lease(command.lease_id)
     if claim is None or claim.is_received:
         return TakeBackReply(False)
-    claim.answers -= 1
+    if claim.answers.get(command.asking) != command.trial:
+        # Of an earlier trial: the later one is on its way to the client.
+        return TakeBackReply(False)
+    del claim.answers[command.asking]
     state.claims.note(claim)
-    if claim.answers > 0:
+    if claim.answers:
         return TakeBackReply(False)
     for cursor, before in list(claim.held.values()):
         state.move(cursor, taken_back(cursor.position, before))
@@ -121,6 +137,7 @@ def labelled_queues(state: State, command: Pop) -> list[Queue]:
 
 def _registered_group(state: State, queue: Queue, command: Pop) -> Group:
     group = queue.groups.get(command.group) or state.add_group(queue, command.group)
+    decide(state, group, command)
     if not group.is_registered:
         state.register(group, _since_us(command, state.now_us))
     return group
@@ -132,6 +149,7 @@ def _pinned_cursor(state: State, command: Pop) -> Cursor | None:
     if queue is None or partition is None:
         return None
     group = queue.groups.get(command.group) or state.add_group(queue, command.group)
+    decide(state, group, command)
     cursor = group.cursors.get(partition.number)
     return cursor or state.add_cursor(group, partition, _since_us(command, state.now_us))
 
@@ -147,13 +165,14 @@ def _claim(
 ) -> PopReply:
     available = sum(len(group.ready) for group in groups)
     if not available:
-        return PopReply(command.queue, command.group, "", ())
+        return nothing(state, command)
     if pinned is not None:
         available = 1
     budget, width, autopilot = _sizes(command, available)
     lease_id = "" if command.auto_ack else mint.new_id()
     state.claims_made += 1
-    claim = Claim(state.claims_made, lease_id, command.request_id)
+    answers = {command.asking: command.trial}
+    claim = Claim(state.claims_made, lease_id, command.request_id, answers)
     if lease_id:
         state.claims.add(claim)
     runs: list[ClaimedRun] = []
@@ -168,12 +187,15 @@ def _claim(
             budget -= count
             ready -= 1
             runs.append(run)
-    return PopReply(command.queue, command.group, claim.lease_id, tuple(runs), autopilot)
+    delivery = policy(command, groups)
+    return PopReply(command.queue, command.group, claim.lease_id, tuple(runs), autopilot, *delivery)
 
 
 def _take(
     state: State, cursor: Cursor, claim: Claim, budget: int, expires_us: int
 ) -> tuple[ClaimedRun, int]:
+    if cursor.group.conflates:
+        return _take_newest(state, cursor, claim, expires_us), 1
     partition, before = cursor.partition, cursor.position
     first = first_wanted(cursor)
     delay_us = cursor.group.queue.options.delay_us
@@ -198,6 +220,22 @@ def _take(
     return run, end - first
 
 
+def _take_newest(state: State, cursor: Cursor, claim: Claim, expires_us: int) -> ClaimedRun:
+    partition, before = cursor.partition, cursor.position
+    newest = newest_visible(state, cursor)
+    lease = Lease(claim.lease_id, first_wanted(cursor), newest, expires_us)
+    cursor.is_contacted = True
+    if claim.lease_id:
+        claim.held[cursor.number] = (cursor, before)
+        state.move(cursor, claimed(before, lease))
+        attempt = cursor.position.attempt
+    else:
+        state.move(cursor, delivered(before, newest))
+        attempt = 1
+    messages = state.delivered(partition, newest, newest + 1)
+    return ClaimedRun(partition.name, partition.partition_id, attempt, messages, partition.queue)
+
+
 def _same_claim(state: State, command: Pop, claim: Claim) -> PopReply:
     """Answer a repeated pop, and let its lease begin anew: its holder counts from this request."""
     runs: list[ClaimedRun] = []
@@ -207,6 +245,8 @@ def _same_claim(state: State, command: Pop, claim: Claim) -> PopReply:
         position, partition = cursor.position, cursor.partition
         assert position.lease is not None
         first = max(position.committed + 1, position.lease.first)
+        if cursor.group.conflates:
+            first = position.lease.last
         messages = state.delivered(partition, first, position.lease.last + 1)
         runs.append(
             ClaimedRun(
@@ -217,7 +257,9 @@ def _same_claim(state: State, command: Pop, claim: Claim) -> PopReply:
                 partition.queue,
             )
         )
-    return PopReply(command.queue, command.group, claim.lease_id, tuple(runs))
+    groups = [cursor.group for cursor, _ in claim.held.values()]
+    delivery = policy(command, groups)
+    return PopReply(command.queue, command.group, claim.lease_id, tuple(runs), None, *delivery)
 
 
 def _sizes(command: Pop, available: int) -> tuple[int, int, tuple[int, int, int] | None]:

@@ -6,13 +6,14 @@ import msgspec
 
 from .commands import QUEUE_MODE
 from .kv_operations import KvLook
+from .position_records import Positions
 
 
 class Depth(msgspec.Struct, frozen=True):
-    """How much waits in a queue for one group. Cost: the queue's partitions."""
+    """How much waits in a queue for one group, or for the slowest. Cost: the queue's partitions."""
 
     queue: str
-    group: str = QUEUE_MODE
+    group: str | None = QUEUE_MODE
 
 
 class DlqList(msgspec.Struct, frozen=True):
@@ -187,4 +188,5 @@ Query = (
     | StreamStateGet
     | Offsets
     | PartitionList
+    | Positions
 )

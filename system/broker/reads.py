@@ -6,6 +6,7 @@ from heapq import merge
 from itertools import islice
 from operator import attrgetter
 
+from .cursors import Cursor, first_wanted
 from .inspection_replies import FoundOffset, OffsetsReply
 from .inspections import (
     changed,
@@ -20,6 +21,8 @@ from .kv import look
 from .kv_replies import KvReply
 from .message import Message
 from .partition import Partition
+from .position_records import Positions
+from .positions import read_positions
 from .queries import (
     Changed,
     Depth,
@@ -41,7 +44,6 @@ from .queries import (
     TimerList,
     TraceList,
 )
-from .queue import Queue
 from .replies import (
     DeadLetter,
     DepthReply,
@@ -85,6 +87,8 @@ def read(state: State, query: Query, now_us: int) -> Reply:
         return KvReply(tuple([look(state.kv, item, now_us) for item in query.operations]))
     if isinstance(query, StreamStateGet):
         return stream_state(state, query)
+    if isinstance(query, Positions):
+        return read_positions(state, query)
     return _inspect(state, query, now_us)
 
 
@@ -110,22 +114,28 @@ def _depth(state: State, query: Depth, now_us: int) -> DepthReply:
     queue = state.queues.get(query.queue)
     if queue is None:
         return DepthReply(query.queue, query.group, None)
-    counts = tuple(
-        _partition_depth(queue, partition, query.group, now_us)
-        for partition in queue.partitions.values()
-    )
-    return DepthReply(query.queue, query.group, counts)
+    partitions = queue.partitions.values()
+    if query.group is None:
+        counts = tuple([_slowest(partition, now_us) for partition in partitions])
+        return DepthReply(query.queue, None, counts)
+    group = queue.groups.get(query.group)
+    cursors = group.cursors if group is not None else {}
+    counts = tuple([_ahead(each, cursors.get(each.number), now_us) for each in partitions])
+    conflates = group is not None and group.conflates is True
+    return DepthReply(query.queue, query.group, counts, conflates)
 
 
-def _partition_depth(
-    queue: Queue, partition: Partition, group_name: str, now_us: int
-) -> PartitionDepth:
-    group = queue.groups.get(group_name)
-    cursor = group.cursors.get(partition.number) if group is not None else None
+def _slowest(partition: Partition, now_us: int) -> PartitionDepth:
+    """The counts of the cursor that has the most before it."""
+    counts = [_ahead(partition, cursor, now_us) for cursor in partition.cursors]
+    return max(counts, key=attrgetter("pending"), default=_ahead(partition, None, now_us))
+
+
+def _ahead(partition: Partition, cursor: Cursor | None, now_us: int) -> PartitionDepth:
     if cursor is None:
         retained = partition.end - partition.log_start
         return PartitionDepth(partition.name, retained, 0, retained)
-    first = max(cursor.position.committed + 1, partition.log_start)
+    first = first_wanted(cursor)
     pending = max(0, partition.end - first)
     lease = cursor.position.lease
     processing = 0

@@ -30,6 +30,7 @@ from .inspection_replies import (
 )
 from .kv_replies import KvPrecondition, KvReply, KvResult, LocksReply
 from .message import Message
+from .position_records import PositionResult, PositionsReply
 from .stream_replies import CycleReply, QueryRegistered, StreamStateReply
 
 PushStatus = Literal["queued", "duplicate"]
@@ -71,6 +72,8 @@ class PopReply(msgspec.Struct, frozen=True):
             `TakeBack` takes when the requester has vanished.
         runs: Empty when nothing was ready: the pop parks again or is answered 204.
         autopilot: (partitions, batch, wait_ms) when the machine filled in a knob.
+        conflates: Whether the group gets only the newest messages.
+        conflicts: Whether the pop asked for it and did not get it, or the other way round.
     """
 
     queue: str
@@ -78,6 +81,8 @@ class PopReply(msgspec.Struct, frozen=True):
     lease_id: str
     runs: tuple[ClaimedRun, ...]
     autopilot: tuple[int, int, int] | None = None
+    conflates: bool = False
+    conflicts: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -86,7 +91,10 @@ class PopReply(msgspec.Struct, frozen=True):
 
 
 class AckedItem(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """One ack's result; `error` is empty exactly when `success`."""
+    """One ack's result; `error` is empty exactly when `success`.
+
+    `conflated` says how many messages the ack retired that were never delivered.
+    """
 
     transaction_id: str
     success: bool
@@ -94,6 +102,7 @@ class AckedItem(msgspec.Struct, frozen=True, tag=True, gc=False):
     lease_released: bool = False
     dlq: bool = False
     noop: bool = False
+    conflated: int | None = None
 
 
 class AckReply(msgspec.Struct, frozen=True):
@@ -136,14 +145,14 @@ class TransactionReply(msgspec.Struct, frozen=True):
 
     Attributes:
         transaction_id: Minted for this bundle.
-        results: Acks and pushed items in order, then KV, then timers.
-        reason: "", "rejected_ack", "duplicate" or "kv_precondition".
+        results: Acks and pushed items in order, then KV, timers, positions.
+        reason: "", "rejected_ack", "duplicate", "queue_not_found" or "kv_precondition".
         error: A text that contains "rolled back"; empty on success.
         lost: Which KV operation did not hold.
     """
 
     transaction_id: str
-    results: tuple[AckedItem | TransactionPushed | KvResult | TimerResult, ...]
+    results: tuple[AckedItem | TransactionPushed | KvResult | TimerResult | PositionResult, ...]
     reason: str = ""
     error: str = ""
     lost: KvPrecondition | None = None
@@ -202,11 +211,15 @@ class PartitionDepth(msgspec.Struct, frozen=True):
 
 
 class DepthReply(msgspec.Struct, frozen=True):
-    """Counts of one queue and group; `partitions` is None for an unknown queue."""
+    """Counts of one queue and group; `partitions` is None for an unknown queue.
+
+    Without a group the counts are those of the slowest one, partition by partition.
+    """
 
     queue: str
-    group: str
+    group: str | None
     partitions: tuple[PartitionDepth, ...] | None
+    conflates: bool = False
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
@@ -324,4 +337,5 @@ Reply = (
     | RingRemoved
     | OffsetsReply
     | PartitionsReply
+    | PositionsReply
 )

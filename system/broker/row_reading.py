@@ -27,6 +27,7 @@ from .row_shapes import (
     CountersRow,
     CursorRow,
     GroupRow,
+    NoteRow,
     OutcomeRow,
     PartitionRow,
     QueueRow,
@@ -41,6 +42,7 @@ from .rows import (
     DEAD_LETTERS,
     GROUPS,
     KV,
+    NOTES,
     OUTCOMES,
     PARTITIONS,
     PAYLOADS,
@@ -115,6 +117,7 @@ class _Restorer:
             STREAM_ROWS: self._stream_row,
             OUTCOMES: self._outcome,
             RINGS: self._ring,
+            NOTES: self._note,
         }
 
     def restore(self, rows: Iterable[tuple[bytes, bytes]]) -> State:
@@ -171,6 +174,7 @@ class _Restorer:
         number, queue = number_of(key), self._queues[row.queue]
         group = Group(number, row.name, queue)
         group.is_registered, group.since_us = row.is_registered, row.since_us
+        group.conflates = row.conflates
         self._groups[number] = queue.groups[row.name] = group
 
     def _partition(self, key: bytes, value: bytes) -> None:
@@ -204,8 +208,8 @@ class _Restorer:
 
     def _claim(self, key: bytes, value: bytes) -> None:
         row = _decoder(ClaimRow).decode(value)
-        claim = Claim(number_of(key), row.lease_id, row.request_id)
-        claim.answers, claim.is_received = row.answers, row.is_received
+        claim = Claim(number_of(key), row.lease_id, row.request_id, dict(row.answers))
+        claim.is_received = row.is_received
         for held in row.held:
             claim.held[held.cursor] = (self._cursors[held.cursor], held.before)
         self._state.claims.add(claim)
@@ -235,6 +239,9 @@ class _Restorer:
         row = _decoder(StreamRowRow).decode(value)
         put = StreamRow(row.key, row.value, row.updated_us)
         self._state.streams.put_row(row.query_id, row.partition_id, put)
+
+    def _note(self, key: bytes, value: bytes) -> None:
+        self._state.notes.put(place_of(key), _decoder(NoteRow).decode(value).note)
 
     def _ring(self, key: bytes, value: bytes) -> None:
         declared = _decoder(DeclareRing).decode(value)

@@ -39,6 +39,7 @@ class GroupRow(msgspec.Struct, array_like=True, frozen=True):
     name: str
     is_registered: bool
     since_us: int
+    conflates: bool | None = None
 
 
 class PartitionRow(msgspec.Struct, array_like=True, frozen=True):
@@ -84,7 +85,7 @@ class ClaimRow(msgspec.Struct, array_like=True, frozen=True):
 
     lease_id: str
     request_id: str
-    answers: int
+    answers: tuple[tuple[str, int], ...]
     is_received: bool
     held: tuple[HeldRow, ...]
 
@@ -105,6 +106,12 @@ class StreamRowRow(msgspec.Struct, array_like=True, frozen=True):
     key: str
     value: bytes
     updated_us: int
+
+
+class NoteRow(msgspec.Struct, array_like=True, frozen=True):
+    """Key: numbers of the group and the partition of a position."""
+
+    note: str
 
 
 class OutcomeRow(msgspec.Struct, array_like=True, frozen=True):

@@ -25,6 +25,7 @@ from .row_shapes import (
     CursorRow,
     GroupRow,
     HeldRow,
+    NoteRow,
     OutcomeRow,
     PartitionRow,
     QueueRow,
@@ -39,6 +40,7 @@ from .rows import (
     DEAD_LETTERS,
     GROUPS,
     KV,
+    NOTES,
     OUTCOMES,
     PARTITIONS,
     PAYLOADS,
@@ -114,6 +116,7 @@ def _tables(state: State) -> Iterator[Row]:
         value = None if row is None else _ENCODE(_stream_row(*place, row))
         yield hashed(STREAM_ROWS, *place), value
     yield from _numbered(OUTCOMES, state.outcomes.changed, _outcome)
+    yield from _rows(state.notes.changed, lambda place: placed(NOTES, *place), NoteRow)
     for name, ring in state.rings_changed.take().items():
         yield hashed(RINGS, name), None if ring is None else _ENCODE(ring)
 
@@ -159,7 +162,9 @@ def _queue(queue: Queue) -> QueueRow:
 
 
 def _group(group: Group) -> GroupRow:
-    return GroupRow(group.queue.number, group.name, group.is_registered, group.since_us)
+    return GroupRow(
+        group.queue.number, group.name, group.is_registered, group.since_us, group.conflates
+    )
 
 
 def _partition(partition: Partition, queue: int) -> PartitionRow:
@@ -190,7 +195,8 @@ def _run(run: Run) -> RunRow:
 
 def _claim(claim: Claim) -> ClaimRow:
     held = [HeldRow(cursor.number, before) for cursor, before in claim.held.values()]
-    return ClaimRow(claim.lease_id, claim.request_id, claim.answers, claim.is_received, tuple(held))
+    answers = tuple(claim.answers.items())
+    return ClaimRow(claim.lease_id, claim.request_id, answers, claim.is_received, tuple(held))
 
 
 def _dead_letter(letter: DeadLetter) -> object:

@@ -34,6 +34,7 @@ STREAM_QUERIES: Final = b"n/"
 STREAM_ROWS: Final = b"o/"
 OUTCOMES: Final = b"p/"
 RINGS: Final = b"q/"
+NOTES: Final = b"r/"
 
 PAYLOAD_PREFIX: Final = PAYLOADS
 

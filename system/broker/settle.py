@@ -46,6 +46,7 @@ class Terms:
         end: First offset beyond the partition's log.
         retry_limit: Explicit `failed` acks that deliver again.
         files: Whether exhausted messages are filed (else dropped).
+        conflates: Whether a claim delivers only its last message, whose ack then completes it all.
         recalls: Whether the last released lease's acks may be repeated (not in transactions,
             where a repeat would repeat the pushes beside it).
     """
@@ -54,6 +55,7 @@ class Terms:
     end: int
     retry_limit: int
     files: bool
+    conflates: bool = False
     recalls: bool = True
 
 
@@ -114,6 +116,9 @@ def _complete(
     for item, offset in zip(items, offsets, strict=True):
         if offset is not None and offset > through and item.status == "completed":
             through = offset
+    lease = position.lease
+    if terms.conflates and items[0].lease_id and lease is not None and through > position.committed:
+        through = lease.last
     moved = completed(position, through, terms.now_us) if through > position.committed else position
     released = position.lease is not None and moved.lease is None
     answers = [

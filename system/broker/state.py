@@ -19,6 +19,7 @@ from .options import QueueOptions, implicit_options
 from .outcomes import Outcomes
 from .partition import Partition
 from .planted import without_memory, without_payload
+from .position_notes import PositionNotes
 from .queue import Queue
 from .readiness import Readiness
 from .replies import DeadLetter
@@ -45,6 +46,7 @@ class State:
         streams: State of streaming queries.
         rings: Declarations of ephemeral queues, by name.
         rings_changed: By name.
+        notes: What positions carry.
         outcomes: First answers.
         changes: What of all this no checkpoint has yet.
         messages: Where payloads are that have left memory; None when none ever do.
@@ -71,6 +73,7 @@ class State:
         self.streams = StreamTable()
         self.rings: dict[str, DeclareRing] = {}
         self.rings_changed: Dirty[str, DeclareRing] = Dirty()
+        self.notes = PositionNotes()
         self.outcomes = Outcomes()
         self.is_awaited = True
         self.touched: set[str] = set()
@@ -120,6 +123,7 @@ class State:
             self.streams.queries_changed,
             self.streams.rows_changed,
             self.rings_changed,
+            self.notes.changed,
             self.outcomes.changed,
         )
         for table in tables:
@@ -253,6 +257,7 @@ class State:
         self.readiness.remove(cursor)
         self.changes.cursors.drop(cursor.number)
         partition = cursor.partition
+        self.notes.drop((cursor.group.number, partition.number))
         del cursor.group.cursors[partition.number]
         partition.cursors = tuple([each for each in partition.cursors if each is not cursor])
 

@@ -1,4 +1,4 @@
-"""Transactions: acks, pushes, KV and timers of one entry, all or nothing.
+"""Transactions: acks, pushes, KV, timers and positions of one entry, all or nothing.
 
 Acks and pushes are judged first, against positions as they would become; KV operations come next
 and undo themselves when a required one does not hold; only a bundle that nothing refuses is
@@ -17,6 +17,7 @@ from .kv import LostPreconditionError
 from .kv import carry_out as carry_out_kv
 from .lease import Position
 from .mint import Mint
+from .positions import missing_queue, set_position
 from .pushes import Seen, store
 from .replies import AckedItem, TransactionPushed, TransactionReply
 from .settle import NO_CONSUMER, STALE_LEASE, Settlement
@@ -43,6 +44,7 @@ def transact(state: State, mint: Mint, command: Transaction) -> TransactionReply
     try:
         steps, answers = _judge_acks(state, command)
         _judge_pushes(state, command)
+        _judge_positions(state, command)
         kv = carry_out_kv(state.kv, command.kv, state.now_us, len(command.operations))
     except _RefusedError as refused:
         text = f"transaction rolled back: {refused.detail}"
@@ -53,7 +55,8 @@ def transact(state: State, mint: Mint, command: Transaction) -> TransactionReply
     else:
         results = _carry_out(state, mint, command, steps, answers)
         timers = [state.timers.apply(operation, mint, state.now_us) for operation in command.timers]
-        reply = TransactionReply(transaction_id, (*results, *kv, *timers))
+        positions = [set_position(state, each) for each in command.positions]
+        reply = TransactionReply(transaction_id, (*results, *kv, *timers, *positions))
     state.outcomes.remember("transaction", command.request_id, reply, state.now_us)
     return reply
 
@@ -111,6 +114,13 @@ def _judge_pushes(state: State, command: Transaction) -> None:
             continue
         if state.duplicate_of(queue, partition, item.transaction_id) is not None:
             raise _RefusedError("duplicate", f"duplicate transactionId {item.transaction_id}")
+
+
+def _judge_positions(state: State, command: Transaction) -> None:
+    pushes = [each for each in command.operations if isinstance(each, TransactionPush)]
+    missing = missing_queue(state, command.positions, {each.item.queue for each in pushes})
+    if missing is not None:
+        raise _RefusedError("queue_not_found", f"queue {missing} does not exist")
 
 
 def _carry_out(

@@ -27,6 +27,7 @@ from .records import (
     TransactionResult,
 )
 from .retry import ClientOptions
+from .security import Security, SecurityFiles, SecurityFilesError, load_security
 
 __all__ = [
     "AckResult",
@@ -52,7 +53,11 @@ __all__ = [
     "Popped",
     "PushResult",
     "RaftHealth",
+    "Security",
+    "SecurityFiles",
+    "SecurityFilesError",
     "SyncClient",
     "TimerResult",
     "TransactionResult",
+    "load_security",
 ]

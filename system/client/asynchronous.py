@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 import trio
@@ -28,24 +30,26 @@ from .retry import ClientOptions, Retry, hold_ms
 from .wire import Response, ResponseParser, WireError, build_request
 
 T = TypeVar("T")
+Secured = trio.SSLStream[trio.SocketStream]
 
 RECEIVE_BYTES: Final = 1 << 16
 IDLE_PER_ENDPOINT_MAX: Final = 16
 
 
 class _Connection:
-    __slots__ = ("parser", "stream")
+    __slots__ = ("parser", "stream", "transport")
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, transport: trio.SocketStream, stream: trio.SocketStream | Secured) -> None:
+        self.transport = transport
         self.stream = stream
         self.parser = ResponseParser()
 
     def close(self) -> None:
-        self.stream.socket.close()
+        self.transport.socket.close()
 
     def is_closed(self) -> bool:
         """Whether the node has closed it, or sent what nobody asked for."""
-        return self.stream.socket.is_readable()
+        return self.transport.socket.is_readable()
 
 
 class AsyncClient:
@@ -180,7 +184,8 @@ class AsyncClient:
 
     async def health(self, endpoint: Endpoint, timeout_s: float = 1.0) -> Answer[Health]:
         """Ask one node, once, on a connection of its own."""
-        asked = AsyncClient((endpoint,), ClientOptions(timeout_s, timeout_s))
+        options = replace(self.options, try_timeout_s=timeout_s, deadline_s=timeout_s)
+        asked = AsyncClient((endpoint,), options)
         try:
             return await asked.call(calls.health(), again=False)
         finally:
@@ -199,11 +204,19 @@ class AsyncClient:
         try:
             with trio.move_on_after(try_s):
                 try:
-                    connection = self._take_idle(endpoint) or await _connect(endpoint)
-                except OSError as error:
-                    return retry.refused(f"{endpoint}: {error}")
+                    connection = self._take_idle(endpoint)
+                    if connection is None:
+                        connection = await _connect(endpoint, self.options.tls)
+                except (OSError, trio.BrokenResourceError) as error:
+                    return retry.refused(f"{endpoint}: {_reason(error)}")
                 data = build_request(
-                    call.method, call.target, str(endpoint), call.body, request_id, hold_ms(try_s)
+                    call.method,
+                    call.target,
+                    str(endpoint),
+                    call.body,
+                    request_id,
+                    hold_ms(try_s),
+                    self.options.bearer,
                 )
                 try:
                     response = await _exchange(connection, data)
@@ -248,14 +261,24 @@ class AsyncClient:
         return Answer(value, retry.endpoint, retry.tries)
 
 
-async def _connect(endpoint: Endpoint) -> _Connection:
+async def _connect(endpoint: Endpoint, tls: ssl.SSLContext | None) -> _Connection:
     sock = trio.socket.socket()
     try:
         await sock.connect((endpoint.host, endpoint.port))
+        plain = trio.SocketStream(sock)
+        if tls is None:
+            return _Connection(plain, plain)
+        secured = trio.SSLStream(plain, tls, server_hostname=endpoint.host, https_compatible=True)
+        await secured.do_handshake()
+        return _Connection(plain, secured)
     except BaseException:
         sock.close()
         raise
-    return _Connection(trio.SocketStream(sock))
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong below TLS, or in it."""
+    return str(error.__cause__ or error)
 
 
 async def _exchange(connection: _Connection, data: bytes) -> Response:
@@ -264,6 +287,6 @@ async def _exchange(connection: _Connection, data: bytes) -> Response:
         received = await connection.stream.receive_some(RECEIVE_BYTES)
         if not received:
             raise WireError("closed before the answer")
-        response = connection.parser.feed(received)
+        response = connection.parser.feed(bytes(received))
         if response is not None:
             return response

@@ -7,10 +7,10 @@ before the first call, so a client may be made before a fork and used after it.
 from __future__ import annotations
 
 import select
-import socket
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Generic, TypeVar
 
 from . import calls
@@ -171,7 +171,7 @@ class SyncClient:
             return None
         pending._try_until_s = time.monotonic() + timeout_s
         try:
-            connection.socket.shutdown(socket.SHUT_WR)
+            connection.end_sending()
         except OSError:
             pending.close()
             return None
@@ -252,7 +252,8 @@ class SyncClient:
 
     def health(self, endpoint: Endpoint, timeout_s: float = 1.0) -> Answer[Health]:
         """Ask one node, once."""
-        asked = SyncClient((endpoint,), ClientOptions(timeout_s, timeout_s))
+        options = replace(self.options, try_timeout_s=timeout_s, deadline_s=timeout_s)
+        asked = SyncClient((endpoint,), options)
         try:
             return asked.receive(asked.send(calls.health()), again=False)
         finally:
@@ -274,13 +275,19 @@ class SyncClient:
             connection = None
         if connection is None:
             try:
-                connection = Connection.open(endpoint, try_s)
+                connection = Connection.open(endpoint, try_s, self.options.tls)
             except OSError as error:
                 pending._pause_s = retry.refused(f"{endpoint}: {error}")
                 return False
         call = pending.call
         data = build_request(
-            call.method, call.target, str(endpoint), call.body, pending.request_id, hold_ms(try_s)
+            call.method,
+            call.target,
+            str(endpoint),
+            call.body,
+            pending.request_id,
+            hold_ms(try_s),
+            self.options.bearer,
         )
         try:
             connection.send_all(data, pending._try_until_s)
@@ -299,7 +306,7 @@ class SyncClient:
         retry = pending._retry
         while True:
             try:
-                data = connection.socket.recv(RECEIVE_BYTES)
+                data = connection.receive(RECEIVE_BYTES)
                 response = connection.parser.feed(data) if data else None
             except BlockingIOError:
                 if self._wait(connection, pending._try_until_s, interruptible):

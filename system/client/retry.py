@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from .calls import refusal
@@ -21,17 +22,21 @@ HOLD_MS_MAX: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """How patient a client is.
+    """How patient a client is, and how it is known.
 
     Attributes:
         try_timeout_s: How long one try may take, beyond what the call may wait on purpose.
         deadline_s: How long a call is tried in all, beyond what it may wait on purpose.
         first_endpoint: Index of the node that is asked first.
+        tls: Speak TLS, with what this context trusts and shows; see `security`.
+        bearer: The token that every request carries.
     """
 
     try_timeout_s: float = 5.0
     deadline_s: float = 30.0
     first_endpoint: int = 0
+    tls: ssl.SSLContext | None = None
+    bearer: str | None = field(default=None, repr=False)
 
 
 def hold_ms(try_s: float) -> int:

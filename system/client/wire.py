@@ -26,7 +26,13 @@ class WireError(Exception):
 
 
 def build_request(
-    method: str, target: str, host: str, body: bytes, request_id: str, deadline_ms: int = 0
+    method: str,
+    target: str,
+    host: str,
+    body: bytes,
+    request_id: str,
+    deadline_ms: int = 0,
+    bearer: str | None = None,
 ) -> bytes:
     """The bytes of one request.
 
@@ -38,10 +44,13 @@ def build_request(
         request_id: Value of `x-request-id`; a repeat carries the same.
         deadline_ms: Value of `x-deadline-ms`, for how long the node may hold the request while
             there is no leader; at 0 the node decides.
+        bearer: The token of `Authorization`; None sends none.
     """
     head = f"{method} {target} HTTP/1.1\r\nHost: {host}\r\nx-request-id: {request_id}\r\n"
     if deadline_ms > 0:
         head += f"x-deadline-ms: {deadline_ms}\r\n"
+    if bearer is not None:
+        head += f"Authorization: Bearer {bearer}\r\n"
     if body:
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     elif method == "POST":

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from .kv_bodies import KvBody
+from .render_positions import TransactionPositionBody
 
 
 class PushedBody(msgspec.Struct):
@@ -60,6 +61,8 @@ class PopBody(msgspec.Struct, rename="camel"):
     messages: list[PoppedBody]
     partitions_claimed: int
     autopilot: AutopilotBody | UnsetType = UNSET
+    conflation: bool | UnsetType = UNSET
+    conflation_conflict: bool | UnsetType = UNSET
 
 
 class AckedBody(msgspec.Struct, rename="camel"):
@@ -72,6 +75,7 @@ class AckedBody(msgspec.Struct, rename="camel"):
     lease_released: bool
     dlq: bool
     noop: bool
+    conflated: int | UnsetType = UNSET
 
 
 class ExtendBody(msgspec.Struct, rename="camel"):
@@ -129,7 +133,7 @@ class TimersBody(msgspec.Struct):
     results: list[TimerBody]
 
 
-TransactionElement = TransactionAckBody | TransactionPushBody | TimerBody
+TransactionElement = TransactionAckBody | TransactionPushBody | TimerBody | TransactionPositionBody
 
 
 class TransactionBody(msgspec.Struct, rename="camel"):
@@ -223,7 +227,7 @@ class DepthBody(msgspec.Struct, rename="camel"):
     """A queue's counts for one group."""
 
     queue: str
-    group: str
+    group: str | None
     pending: int
     processing: int
     ready: int

@@ -17,6 +17,7 @@ from ..broker.commands import (
     Push,
     PushItem,
 )
+from ..broker.conflation import WIDTH_MAX
 from .answer import Answer, bad_request, json_answer
 from .incoming import Incoming, check_names, clamped, decode, flag, whole
 from .request import PopRequest, Write
@@ -120,8 +121,6 @@ def discover(incoming: Incoming) -> PopRequest | Answer:
 def _pop(
     incoming: Incoming, parameters: dict[str, str], queue: str, partition: str | None
 ) -> PopRequest:
-    if flag(parameters.get("conflation")):
-        raise bad_request("conflation is not served")
     batch, partitions = whole(parameters.get("batch")), whole(parameters.get("partitions"))
     batch = None if batch is None or batch < 1 else min(batch, POP_BATCH_MAX)
     lease_s = whole(parameters.get("leaseSeconds"))
@@ -136,7 +135,11 @@ def _pop(
         lease_s=lease_s if lease_s is not None and lease_s > 0 else None,
         auto_ack=auto_ack,
         autopilot="",
+        conflation=_conflation(parameters, auto_ack),
     )
+    if command.conflation and partitions is None:
+        # One message a partition: the width is what sizes such a pop.
+        command = msgspec.structs.replace(command, partitions=min(command.batch, WIDTH_MAX))
     command = _piloted(command, parameters, batch, partitions)
     command = _subscribed(command, parameters, incoming.subscription_mode)
     wait_ms = clamped(whole(parameters.get("timeout")), POP_WAIT_MS, 0, POP_WAIT_MS_MAX)
@@ -201,6 +204,19 @@ def _text(error: object) -> str:
     if error is None or isinstance(error, str):
         return error or ""
     return msgspec.json.encode(error).decode()
+
+
+def _conflation(parameters: dict[str, str], auto_ack: bool) -> bool | None:
+    """What the pop says about last-value delivery; two things that it cannot mean are refused."""
+    text = parameters.get("conflation")
+    if text is None:
+        return None
+    asked = flag(text)
+    if asked and parameters.get("consumerGroup") in (None, "", QUEUE_MODE):
+        raise bad_request("conflation needs a consumerGroup: it is a property of the group")
+    if asked and auto_ack:
+        raise bad_request("conflation and autoAck together would lose the newest message")
+    return asked
 
 
 def _piloted(

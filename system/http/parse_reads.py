@@ -8,7 +8,6 @@ import msgspec
 
 from ..broker.commands import (
     DEFAULT_PARTITION,
-    QUEUE_MODE,
     Configure,
     DeleteDeadLetter,
     DeleteQueue,
@@ -95,8 +94,7 @@ def delete_message(incoming: Incoming) -> Write:
 
 def depth(incoming: Incoming) -> ReadRequest:
     """GET /api/v1/resources/queues/:queue/depth?group=."""
-    group = incoming.parameters().get("group") or QUEUE_MODE
-    return ReadRequest(Depth(incoming.part(5), group))
+    return ReadRequest(Depth(incoming.part(5), incoming.parameters().get("group") or None))
 
 
 def dead_letters(incoming: Incoming) -> ReadRequest:

@@ -11,6 +11,7 @@ from .answer import bad_request
 from .incoming import Incoming, decode
 from .parse_kv import KvFields, kv_operations
 from .parse_messages import AckBody, PushItemBody, ack_item, refuse_binary
+from .parse_positions import PositionFields, set_positions
 from .parse_timers import TimerFields, timer_operations
 from .request import Write
 
@@ -28,7 +29,7 @@ class _TransactionBody(msgspec.Struct, rename="camel"):
     required_leases: list[str | None] | None = None
     kv: list[KvFields] | None = None
     timers: list[TimerFields] | None = None
-    positions: list[msgspec.Raw] | None = None
+    positions: list[PositionFields] | None = None
 
 
 _TRANSACTION: Final = msgspec.json.Decoder(_TransactionBody)
@@ -40,20 +41,19 @@ _SIGNALS: Final[dict[str, AckStatus]] = {"failed": "failed", "retry": "retry", "
 
 
 def transaction(incoming: Incoming) -> Write:
-    """POST /api/v1/transaction. A list `positions` is refused unless empty."""
+    """POST /api/v1/transaction."""
     refuse_binary(incoming)
     body = decode(_TRANSACTION, incoming.body)
-    if body.positions:
-        raise bad_request("positions are not served")
     operations: list[TransactionAck | TransactionPush] = []
     for raw in body.operations or ():
         operations.extend(_operations(bytes(raw), incoming.subject))
     kv = kv_operations(body.kv or [], in_transaction=True)
     timers = timer_operations(body.timers or [], "timers_server_owned_field", incoming.subject)
-    if not operations and not timers and not kv:
+    positions = set_positions(body.positions or [], incoming.subscription_mode)
+    if not operations and not timers and not kv and not positions:
         raise bad_request("a transaction needs at least one operation")
     leases = tuple([lease for lease in body.required_leases or () if lease])
-    return Write(Transaction(incoming.request_id, tuple(operations), leases, timers, kv))
+    return Write(Transaction(incoming.request_id, tuple(operations), leases, timers, kv, positions))
 
 
 def _operations(raw: bytes, subject: str | None) -> list[TransactionAck | TransactionPush]:

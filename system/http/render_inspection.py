@@ -96,7 +96,7 @@ def _group(view: replies.GroupView) -> bodies.GroupBody:
         "Lagging" if view.lag else "Stable",
         mode,
         rfc3339(since_us) if since_us else None,
-        False,
+        view.conflates,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import UNSET, Raw
 
 from ..broker.ephemeral_options import RingDeclared
+from ..broker.position_records import PositionResult, PositionsReply
 from ..broker.replies import (
     AckedItem,
     AckReply,
@@ -35,7 +36,7 @@ from ..broker.replies import (
     TransactionPushed,
     TransactionReply,
 )
-from . import bodies, render_ephemeral
+from . import bodies, render_ephemeral, render_positions
 from .answer import Answer, empty_pop_answer, error_answer, json_answer
 from .render_inspection import INSPECTION_RENDERERS
 from .render_kv import KV_RENDERERS, KvBody, kv_body
@@ -67,7 +68,7 @@ def _push(reply: PushReply) -> Answer:
 
 def _pop(reply: PopReply) -> Answer:
     if reply.is_empty:
-        return empty_pop_answer()
+        return _nothing_popped(reply)
     messages = [
         bodies.PoppedBody(
             message.message_id,
@@ -98,7 +99,19 @@ def _pop(reply: PopReply) -> Answer:
         messages,
         len(reply.runs),
         UNSET if reply.autopilot is None else bodies.AutopilotBody(*reply.autopilot),
+        reply.conflates or UNSET,
+        reply.conflicts or UNSET,
     )
+    return json_answer(body)
+
+
+def _nothing_popped(reply: PopReply) -> Answer:
+    """204, but a consumer that asked for last-value delivery is always told whether it has it."""
+    if not reply.conflates and not reply.conflicts:
+        return empty_pop_answer()
+    body = bodies.PopBody(True, reply.queue, "", "", "", reply.group, [], 0)
+    body.conflation = reply.conflates or UNSET
+    body.conflation_conflict = reply.conflicts or UNSET
     return json_answer(body)
 
 
@@ -112,6 +125,7 @@ def _ack(reply: AckReply) -> Answer:
             item.lease_released,
             item.dlq,
             item.noop,
+            UNSET if item.conflated is None else item.conflated,
         )
         for index, item in enumerate(reply.items)
     ]
@@ -128,7 +142,7 @@ def _extend(reply: ExtendReply) -> Answer:
 
 def _transaction(reply: TransactionReply) -> Answer:
     results: list[bodies.TransactionElement | KvBody] = []
-    timers = kv = 0
+    timers = kv = positions = 0
     for index, result in enumerate(reply.results):
         match result:
             case AckedItem():
@@ -144,6 +158,9 @@ def _transaction(reply: TransactionReply) -> Answer:
                 body.index, body.op_index, body.type = index, timers, "timer"
                 timers += 1
                 results.append(body)
+            case PositionResult():
+                results.append(render_positions.in_transaction(index, positions, result))
+                positions += 1
             case _:
                 element = kv_body(result, index)
                 element.op_index, element.type = kv, "kv"
@@ -254,17 +271,19 @@ def _depth(reply: DepthReply) -> Answer:
         return error_answer(404, "queue_not_found", "Queue not found")
     pending = sum(count.pending for count in counts)
     ready = sum(count.ready for count in counts)
+    partitions_pending = sum(1 for count in counts if count.pending)
+    partitions_ready = sum(1 for count in counts if count.ready)
     body = bodies.DepthBody(
         queue=reply.queue,
         group=reply.group,
         pending=pending,
         processing=sum(count.processing for count in counts),
         ready=ready,
-        partitions_pending=sum(1 for count in counts if count.pending),
-        partitions_ready=sum(1 for count in counts if count.ready),
-        conflation=False,
-        effective_pending=pending,
-        effective_ready=ready,
+        partitions_pending=partitions_pending,
+        partitions_ready=partitions_ready,
+        conflation=reply.conflates,
+        effective_pending=partitions_pending if reply.conflates else pending,
+        effective_ready=partitions_ready if reply.conflates else ready,
         partitions=[
             bodies.PartitionDepthBody(count.partition, count.pending, count.processing, count.ready)
             for count in counts
@@ -348,6 +367,7 @@ _RENDERERS: Final[dict[type, Callable[..., Answer]]] = {
     FireReply: _fire,
     TakeBackReply: _take_back,
     RingDeclared: render_ephemeral.declared,
+    PositionsReply: render_positions.positions,
 }
 
 _SHAPED: Final[dict[type, Callable[..., Answer]]] = {

@@ -1,7 +1,7 @@
 """The routes of Queen's HTTP API that this broker serves: requests to commands and queries; pure.
 
 Served: push, pop of a queue, of one partition or by labels, ack, ack/batch, lease extend,
-transaction (acks, pushes, KV, timers; `positions` are refused), timers, KV, locks, configure, queue
+transaction (acks, pushes, KV, timers, positions), timers, KV, locks, configure, queue
 deletion and reads, depth, dead letters, messages, consumer groups, traces, fetch and
 partitions/changed, ephemeral queues, status and analytics, streaming queries, health and metrics,
 and what describes all of these (see `openapi`). Everything else is 404 `no_such_route`.
@@ -20,6 +20,7 @@ from . import (
     parse_ephemeral,
     parse_kv,
     parse_messages,
+    parse_positions,
     parse_reads,
     parse_reports,
     parse_streams,
@@ -90,6 +91,7 @@ _FIXED: Final[dict[tuple[str, str], Parse]] = {
     ("POST", "/api/v1/partitions/changed"): parse_administration.changed,
     ("POST", "/api/v1/stats/refresh"): parse_administration.refresh_stats,
     ("GET", "/api/v1/consumer-groups"): parse_administration.groups,
+    ("POST", "/api/v1/consumer-groups/positions"): parse_positions.positions,
     ("GET", "/api/v1/resources/queues"): parse_reports.resources,
     ("GET", "/api/v1/resources/namespaces"): parse_reports.resources,
     ("GET", "/api/v1/resources/tasks"): parse_reports.resources,

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from . import bodies, inspection_bodies, parse_administration, surface_answers, surface_forms
+from . import (
+    bodies,
+    inspection_bodies,
+    parse_administration,
+    parse_positions,
+    render_positions,
+    surface_answers,
+    surface_forms,
+)
 from .answer import ErrorBody
 from .surface import Operation, number, switch, text
 from .surface_messages import GROUP, QUEUE
@@ -182,6 +190,13 @@ GROUP_OPERATIONS: Final = (
         "/api/v1/consumer-groups",
         "All groups, one row for each of their queues.",
         {200: list[inspection_bodies.GroupBody]},
+    ),
+    Operation(
+        "POST",
+        "/api/v1/consumer-groups/positions",
+        "Where a group reads, partition by partition.",
+        {200: render_positions.PositionsBody},
+        body=parse_positions._PositionsBody,
     ),
     Operation(
         "GET",

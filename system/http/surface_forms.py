@@ -252,6 +252,17 @@ class BundlePush(Struct, tag_field="type", tag="push"):
     items: list[BundleItem]
 
 
+class PositionForm(Struct, rename="camel"):
+    """Where a group is to read on in a partition; null forgets."""
+
+    queue: Name
+    consumer_group: Name
+    offset: Count | None
+    partition: str | None = None
+    metadata: Annotated[str, Meta(max_length=1024)] | None = None
+    subscription_mode: str | None = None
+
+
 class TransactionForm(Struct, rename="camel"):
     """All of it or nothing; at least one list must not be empty."""
 
@@ -259,6 +270,7 @@ class TransactionForm(Struct, rename="camel"):
     required_leases: list[str | None] | None = None
     kv: list[KvForm] | None = None
     timers: list[TimerForm] | None = None
+    positions: list[PositionForm] | None = None
 
 
 class SeekForm(Struct, rename="camel"):

@@ -24,6 +24,7 @@ _POP: Final = (
     switch("autoAck", "Commit at delivery; `commitOnDelivery` is the same."),
     text("subscriptionMode", "Where a new group begins: new, or all.", "all"),
     text("subscriptionFrom", "The same as an RFC 3339 time, or now."),
+    switch("conflation", "Whether a new group gets only the newest message of each partition."),
     switch("autopilot", "Choose batch and partitions where they are not given."),
 )
 

@@ -8,7 +8,16 @@ import uuid
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from ..client import Answer, Call, ClientOptions, Interrupted, Pending, Popped, SyncClient
+from ..client import (
+    Answer,
+    Call,
+    ClientOptions,
+    Interrupted,
+    Pending,
+    Popped,
+    SyncClient,
+    load_security,
+)
 from ..client.records import AckResult
 from .application import Application
 from .batch import Batch
@@ -75,9 +84,11 @@ class WorkerSession:
         # A node that is silent must be left while the lease still has time for another.
         share_s = settings.lease_s * LEASE_SHARE
         try_s = min(settings.try_timeout_s, share_s)
-        options = ClientOptions(try_s, settings.deadline_s, self.pid)
+        security = load_security(settings.security)
+        guarded = (security.tls, security.bearer)
+        options = ClientOptions(try_s, settings.deadline_s, self.pid, *guarded)
         self.acks = SyncClient(endpoints, options, interrupt_fd=signals.wake_fd)
-        pop_options = ClientOptions(try_s, share_s, self.pid)
+        pop_options = ClientOptions(try_s, share_s, self.pid, *guarded)
         self.pops = SyncClient(endpoints, pop_options, interrupt_fd=signals.wake_fd)
         self.store = _store(app, settings)
         self.batch: Batch | None = None

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from ..client import ClientOptions, Endpoint
+from ..client import ClientOptions, Endpoint, SecurityFiles, load_security
 
 PARTITIONS_MAX: Final = 1024
 POP_PARTITIONS_MAX: Final = 64
@@ -33,6 +33,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         retry_after_s: Lease of a popped batch; must exceed every job's timeout.
         try_timeout_s: How long one try of a request may take.
         deadline_s: How long a request is retried in all.
+        security: What a guarded broker asks for.
     """
 
     endpoints: tuple[tuple[str, int], ...]
@@ -42,6 +43,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     retry_after_s: float = 90.0
     try_timeout_s: float = 5.0
     deadline_s: float = 30.0
+    security: SecurityFiles | None = None
 
     def __post_init__(self) -> None:
         """Refuse values that cannot work.
@@ -56,8 +58,15 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         return tuple(Endpoint(host, port) for host, port in self.endpoints)
 
     def client_options(self) -> ClientOptions:
-        """The retry rules as the client wants them."""
-        return ClientOptions(try_timeout_s=self.try_timeout_s, deadline_s=self.deadline_s)
+        """The retry rules as the client wants them, and what its files hold.
+
+        Raises:
+            SecurityFilesError: One of the files cannot be used.
+        """
+        security = load_security(self.security)
+        return ClientOptions(
+            self.try_timeout_s, self.deadline_s, tls=security.tls, bearer=security.bearer
+        )
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -88,6 +97,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         settle_timeout_s: How long a stopping worker waits for one answer.
         bugs: Planted defects.
         code_version: Passed through for the application's records.
+        security: What a guarded broker asks for; the files are read when a worker starts.
     """
 
     queue: str
@@ -114,6 +124,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     settle_timeout_s: float = 2.0
     bugs: tuple[str, ...] = ()
     code_version: str = ""
+    security: SecurityFiles | None = None
 
     def __post_init__(self) -> None:
         """Refuse values that cannot work.

@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,7 @@ from .counters import Counters
 from .gauge import folder_space
 from .logbook import Logbook
 from .node import Node, NodeSettings
+from .secrets import Secrets
 from .shutdown import stop_gracefully
 from .timeofday import WrongTimeOfDay, wall_us
 from .tls import Doors, Serve
@@ -39,14 +40,6 @@ LOG_DIRECTORY: Final = "log"
 _BACKLOG: Final = 1024
 _DISK_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS})
 _SWITCH_INTERVAL_S: Final = 0.0005
-
-
-@dataclass(frozen=True, slots=True)
-class Secrets:
-    """What the node knows and nobody may read in a log: its cluster's token, its clients' key."""
-
-    token: bytes = field(repr=False)
-    jwt: bytes | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-import os
-import stat
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
 from ..bugs import UnknownBugError, parse_bugs
-from ..http.auth import SECRET_BYTES_MIN
 from .address import Address
 from .config_error import ConfigError
 from .limits import DEFAULT_LIMITS, NodeLimits
@@ -23,12 +20,7 @@ __all__ = [
     "NodeConfig",
     "check_config",
     "load_config",
-    "read_jwt_secret",
-    "read_token",
 ]
-
-TOKEN_BYTES_MIN: Final = 16
-_FOR_EVERYONE: Final = stat.S_IROTH | stat.S_IWOTH
 
 
 class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -39,7 +31,8 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         data_dir: Where its log lives; made if missing.
         client: Where it serves HTTP.
         peers: Every voter's peer address, this node's own included.
-        token_file: A file whose content, blanks trimmed, every node of the cluster knows.
+        token_file: A file whose content, blanks trimmed, every node of the cluster knows; None
+            takes it from the environment (see `secrets`).
         disk: `lossy` keeps unsynced bytes in this process, so that a kill loses them.
         bugs: Planted defects to switch on.
         log_file: Where log lines go instead of standard error.
@@ -49,13 +42,15 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         parent_pid: Who that process is; another parent means that it died already.
         request_deadline_ms: How long a request is held without `x-deadline-ms`.
         jwt_secret_file: A file whose content, blanks trimmed, signs the clients' tokens (HS256);
-            None lets everybody in.
+            None takes it from the environment, and without one there everybody is let in.
         default_subscription_mode: Where a group begins whose first pop does not say: behind what
             is there, or at the oldest message.
         limits: What it may hold, and when its disk counts as full.
         client_tls: Serve clients by TLS alone; with an authority, only those that it vouches for.
         time_of_day_file: A file that says by how much this node's time of day is wrong, in
             microseconds; only tests of clocks have one.
+        tls_passphrase_file: A file whose content, blanks trimmed, the keys of both are encrypted
+            with; None takes it from the environment.
         peer_tls: Speak TLS with the other nodes, which must all do so; needs an authority.
     """
 
@@ -63,7 +58,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     data_dir: str
     client: Address
     peers: dict[str, Address]
-    token_file: str
+    token_file: str | None = None
     disk: Literal["real", "lossy"] = "real"
     bugs: tuple[str, ...] = ()
     election_ms_min: int = 400
@@ -80,6 +75,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     client_tls: TlsFiles | None = None
     peer_tls: TlsFiles | None = None
     time_of_day_file: str | None = None
+    tls_passphrase_file: str | None = None
 
 
 def _check_address(name: str, address: Address) -> None:
@@ -146,38 +142,3 @@ def load_config(path: Path) -> NodeConfig:
     except msgspec.MsgspecError as error:
         raise ConfigError(f"{path}: {error}") from None
     return check_config(config)
-
-
-def read_token(path: Path) -> bytes:
-    """Read the secret that all nodes share.
-
-    Raises:
-        ConfigError: The file cannot be read, is open to everyone on this host, or holds less
-            than `TOKEN_BYTES_MIN` bytes.
-    """
-    return _read_secret("token_file", path, TOKEN_BYTES_MIN)
-
-
-def read_jwt_secret(config: NodeConfig) -> bytes | None:
-    """Read what clients' tokens are signed with; None without authentication.
-
-    Raises:
-        ConfigError: The file cannot be read or holds less than `SECRET_BYTES_MIN` bytes.
-    """
-    if config.jwt_secret_file is None:
-        return None
-    return _read_secret("jwt_secret_file", Path(config.jwt_secret_file), SECRET_BYTES_MIN)
-
-
-def _read_secret(name: str, path: Path, bytes_min: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            secret = file.read().strip()
-    except OSError as error:
-        raise ConfigError(f"{name}: cannot read {path}: {error.strerror}") from None
-    if len(secret) < bytes_min:
-        raise ConfigError(f"{name}: {path} holds less than {bytes_min} bytes")
-    if mode & _FOR_EVERYONE:
-        raise ConfigError(f"{name}: everyone on this host may read or write {path}; chmod 600 it")
-    return secret

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import msgspec
 import trio
 
-from ..broker.commands import Command, Pop, TakeBack
+from ..broker.commands import Command, Pop
 from ..broker.ephemeral_options import RemoveRing, RingRemoved
 from ..broker.machine import Machine
 from ..broker.replies import PopReply, Reply
@@ -22,7 +23,6 @@ from ..http.routes import (
     ReportRequest,
     RingRequest,
     Write,
-    empty_pop_answer,
     render,
 )
 from .activity import Activity
@@ -36,6 +36,7 @@ from .leadership import Leadership
 from .overview import Overview, look
 from .parking import WAKES_PER_SUCCESS, ParkingLot, Verdict, lane_of
 from .proposals import Proposals, Waiter
+from .receipts import read_receipt, receipt
 from .reports import Reports
 from .standing import Standing, storage_full_answer
 
@@ -52,10 +53,14 @@ _RETAIN_COMMAND_BYTES: Final = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """An answer, and the claim inside it that must be taken back if nobody gets to read it."""
+    """An answer, and a receipt for the claim in it that must go back if nobody gets to read it.
+
+    `is_empty` tells a pop that found nothing.
+    """
 
     answer: Answer
     lease: str | None = None
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +176,10 @@ class LeaderDesk:
                     return NotServed(handed_over=False)
                 is_woken = parked.verdict is Verdict.WOKEN
                 if not is_woken:
-                    outcome = self._empty()
+                    outcome = self._empty(request)
         finally:
             # Whoever was woken owes the next one a wake: two when there was something to get.
-            if isinstance(outcome, Served) and outcome.answer.status == 200:
+            if isinstance(outcome, Served) and not outcome.is_empty:
                 self.lot.wake_lane(lane_of(request.command), WAKES_PER_SUCCESS, self._can_pop)
             elif is_woken:
                 self.lot.wake_lane(lane_of(request.command), 1, self._can_pop)
@@ -196,29 +201,31 @@ class LeaderDesk:
         if (
             asker.impatient and not self._forgets_askers
         ) or trio.current_time() > deadline - margin_s:
-            return self._empty()
+            return self._empty(request)
         for _ in range(POP_TRIES_MAX):
             if not self._can_pop(request.command):
                 break
-            waiter = self._proposals.submit(self._share(request.command), _SMALL_COMMAND_BYTES)
+            command = self._share(request.command)
+            waiter = self._proposals.submit(command, _SMALL_COMMAND_BYTES)
             with trio.move_on_at(deadline + POP_GRACE_S):
                 await waiter.settled.wait()
             reply = waiter.reply
             if reply is None:
                 if waiter.settled.is_set():
                     return NotServed(waiter.was_appended)
-                waiter.abandon(self._take_back_late)
-                return self._empty()
+                waiter.abandon(partial(self._take_back_late, command))
+                return self._empty(request)
             assert isinstance(reply, PopReply), f"a pop got {type(reply).__name__}"
             if not reply.is_empty:
                 self._counters.served += 1
                 self.activity.note(request.command, reply, self._machine.now_us)
-                return Served(render(request, reply), reply.lease_id or None)
+                lease = receipt(reply.lease_id, command) if reply.lease_id else None
+                return Served(render(request, reply), lease)
         if request.wait_ms:
             return None
         if request.command.queue:
             self.activity.tally(request.command.queue, self._machine.now_us).pop_empty += 1
-        return self._empty()
+        return self._empty(request)
 
     async def act(self, request: RingRequest, asker: Asker, deadline: float) -> Outcome:
         """Serve ephemeral queues from this node's memory."""
@@ -249,13 +256,13 @@ class LeaderDesk:
         return Served(render_ephemeral.deleted(action.queue, existed, was_declared))
 
     def take_back(self, lease: str) -> bool:
-        """Undo a claim that nobody received; False when this node does not lead."""
+        """Undo a claim that nobody received, by its receipt; False if this node does not lead."""
         if not self._leadership.is_serving:
             return False
         if self._forgets_askers:
             return True
         self._counters.take_backs += 1
-        self._proposals.submit(TakeBack(lease), _SMALL_COMMAND_BYTES)
+        self._proposals.submit(read_receipt(lease), _SMALL_COMMAND_BYTES)
         return True
 
     def overview(self) -> Overview:
@@ -314,10 +321,10 @@ class LeaderDesk:
             return command
         return msgspec.structs.replace(command, waiting=1 + self.lot.waiting(command))
 
-    def _take_back_late(self, reply: Reply) -> None:
+    def _take_back_late(self, command: Pop, reply: Reply) -> None:
         if isinstance(reply, PopReply) and reply.lease_id:
-            self.take_back(reply.lease_id)
+            self.take_back(receipt(reply.lease_id, command))
 
-    def _empty(self) -> Served:
+    def _empty(self, request: PopRequest) -> Served:
         self._counters.served += 1
-        return Served(empty_pop_answer())
+        return Served(render(request, self._machine.nothing(request.command)), is_empty=True)

@@ -101,6 +101,8 @@ class Forward(msgspec.Struct, frozen=True, array_like=True, tag="forward"):
     Attributes:
         correlation: Named by the reply; unique on its connection.
         deadline_ms: How much longer the client is willing to wait.
+        asking: See `broker.commands.Pop`; empty unless it is a pop.
+        trial: See `broker.commands.Pop`.
     """
 
     correlation: int
@@ -110,13 +112,16 @@ class Forward(msgspec.Struct, frozen=True, array_like=True, tag="forward"):
     body: bytes
     request_id: str
     deadline_ms: int
+    asking: str = ""
+    trial: int = 0
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True, tag="reply"):
     """The leader's answer.
 
     Attributes:
-        lease: The claim that the answer hands out, to be taken back if nobody gets to read it.
+        lease: Receipt for the claim that the answer hands out, to be taken back if nobody gets to
+            read it (see `receipts`).
     """
 
     correlation: int

@@ -223,6 +223,8 @@ class ForwardLink(Link):
         body: bytes,
         request_id: str,
         deadline_ms: int,
+        asking: str = "",
+        trial: int = 0,
     ) -> Ask:
         """Send a request; the answer is `TryAgain` at once when there is no connection."""
         self._last += 1
@@ -231,7 +233,17 @@ class ForwardLink(Link):
             ask.settle(TryAgain(ask.correlation, handed_over=False))
             return ask
         self._asks[ask.correlation] = ask
-        forward = Forward(ask.correlation, method, target, headers, body, request_id, deadline_ms)
+        forward = Forward(
+            ask.correlation,
+            method,
+            target,
+            headers,
+            body,
+            request_id,
+            deadline_ms,
+            asking,
+            trial,
+        )
         self._outbox.put(encode(forward))
         return ask
 

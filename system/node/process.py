@@ -13,11 +13,12 @@ from typing import Final
 import trio
 
 from ..storage.wal import DamagedLogError, DirectoryLockedError, DiskFailedError
-from .boot import LOG_DIRECTORY, Secrets, bind_sockets, open_log, run_node
-from .config import load_config, read_jwt_secret, read_token
+from .boot import LOG_DIRECTORY, bind_sockets, open_log, run_node
+from .config import load_config
 from .config_error import ConfigError
 from .logbook import Logbook
 from .saying import say
+from .secrets import read_secrets
 from .tls import Doors
 from .writer import EXIT_DISK_FAILED
 
@@ -64,8 +65,8 @@ def run_process(config_path: str) -> int:
     with ExitStack() as stack:
         try:
             config = load_config(Path(config_path))
-            secrets = Secrets(read_token(Path(config.token_file)), read_jwt_secret(config))
-            doors = Doors(config.client_tls, config.peer_tls)
+            secrets = read_secrets(config, os.environ)
+            doors = Doors(config.client_tls, config.peer_tls, secrets.passphrase)
             logbook = _open_logbook(config.log_file, config.node)
             sockets = bind_sockets(config, stack)
             _end_on_thread_crash(logbook)

@@ -10,10 +10,8 @@ from typing import Final, Protocol
 
 import trio
 
-from ..broker.ring_actions import PopRing
 from ..http import framing
 from ..http.auth import Guard
-from ..http.render_ephemeral import popped
 from ..http.routes import (
     Answer,
     FetchRequest,
@@ -23,12 +21,12 @@ from ..http.routes import (
     ReportRequest,
     RingRequest,
     Write,
-    empty_pop_answer,
     error_answer,
     route,
 )
 from ..http.server import Delivery
 from .admission import Admission, grows, overloaded_answer
+from .asked import LeaderRequest, asked_by, is_pop, nothing
 from .asker import Asker, Client, LocalAsker
 from .counters import Counters
 from .desk import LeaderDesk, NotServed, Outcome, Served
@@ -47,8 +45,6 @@ _POP_ANSWER_GRACE_S: Final = 1.5
 _FORWARDED_HEADERS: Final = ("content-type", "authorization")
 _SAY_NOTHING_WAS_APPLIED: Final = (429, 507)
 """Not true of a request that an earlier try has handed over: then these are not answers."""
-
-LeaderRequest = Write | PopRequest | ReadRequest | RingRequest | ReportRequest
 
 
 class LocalAnswers(Protocol):
@@ -163,6 +159,7 @@ class Service:
         else:
             with self._place(routed, len(forward.body)) as has_place:
                 if has_place:
+                    routed = asked_by(routed, forward.asking, forward.trial)
                     outcome = await self._serve_forwarded(
                         routed, asker, len(forward.body), deadline
                     )
@@ -219,7 +216,10 @@ class Service:
         """Ask the leader, whoever that is, until there is an answer or no time left."""
         deadline = trio.current_time() + deadline_ms / 1000
         handed_over = False
+        asking, trial = self._new_id() if isinstance(routed, PopRequest) else "", 0
         while True:
+            trial += 1
+            routed = asked_by(routed, asking, trial)
             if self._leadership.is_serving:
                 outcome = await self._serve(routed, asker, len(request.body), deadline)
             else:
@@ -228,8 +228,8 @@ class Service:
                 handed_over = handed_over or outcome.handed_over
             elif not handed_over or outcome.answer.status not in _SAY_NOTHING_WAS_APPLIED:
                 return outcome
-            if asker.impatient and _is_pop(routed):
-                return Served(_nothing(routed))
+            if asker.impatient and is_pop(routed):
+                return Served(nothing(routed))
             if trio.current_time() >= deadline:
                 return self._give_up(routed, handed_over)
             self._counters.retried += 1
@@ -240,7 +240,7 @@ class Service:
 
     def _place(self, routed: LeaderRequest, size: int) -> contextlib.AbstractContextManager[bool]:
         """Room to wait in; pops have theirs by their connection."""
-        if _is_pop(routed):
+        if is_pop(routed):
             return contextlib.nullcontext(True)
         may_grow = isinstance(routed, Write) and grows(routed.command)
         return self._admission.place(size, may_grow)
@@ -286,9 +286,21 @@ class Service:
             name: request.headers[name] for name in _FORWARDED_HEADERS if name in request.headers
         }
         left_ms = max(0, round((deadline - trio.current_time()) * 1000))
-        ask = link.ask(request.method, request.target, headers, request.body, request_id, left_ms)
+        asking, trial = "", 0
+        if isinstance(routed, PopRequest):
+            asking, trial = routed.command.asking, routed.command.trial
+        ask = link.ask(
+            request.method,
+            request.target,
+            headers,
+            request.body,
+            request_id,
+            left_ms,
+            asking,
+            trial,
+        )
         try:
-            if _is_pop(routed):
+            if is_pop(routed):
                 await self._await_pop(link, ask, asker, deadline + _POP_ANSWER_GRACE_S)
             else:
                 with trio.move_on_at(deadline):
@@ -314,7 +326,7 @@ class Service:
 
     def _give_up(self, routed: LeaderRequest, handed_over: bool) -> Served:
         if isinstance(routed, PopRequest | RingRequest) and routed.wait_ms:
-            return Served(_nothing(routed))
+            return Served(nothing(routed))
         self._counters.gave_up += 1
         if handed_over and not isinstance(routed, ReadRequest | ReportRequest):
             code, text = "outcome_unknown", "connection to a majority lost before the outcome"
@@ -350,11 +362,15 @@ class Service:
             )
             return error_answer(500, "internal", "the node could not read this request")
 
+    def _new_id(self) -> str:
+        """Unlike any other, of any node, ever."""
+        self._last_id += 1
+        return f"{self._id_prefix}{self._last_id}"
+
     def _request_id(self, headers: Mapping[str, str]) -> str:
         given = headers.get("x-request-id")
         if given is None:
-            self._last_id += 1
-            return f"{self._id_prefix}{self._last_id}"
+            return self._new_id()
         if not given or len(given) > REQUEST_ID_MAX:
             raise BadHeaderError(
                 f"x-request-id has {len(given)} characters; 1 to {REQUEST_ID_MAX} are allowed"
@@ -368,17 +384,3 @@ class Service:
         if given.isascii() and given.isdigit() and 0 < int(given) <= DEADLINE_MS_MAX:
             return int(given)
         raise BadHeaderError(f"x-deadline-ms is {given!r}; 1 to {DEADLINE_MS_MAX} are allowed")
-
-
-def _is_pop(routed: LeaderRequest) -> bool:
-    """Whether an empty answer is an answer."""
-    return isinstance(routed, PopRequest) or (
-        isinstance(routed, RingRequest) and isinstance(routed.action, PopRing)
-    )
-
-
-def _nothing(routed: LeaderRequest) -> Answer:
-    """What a pop is told that found nothing."""
-    if isinstance(routed, RingRequest) and isinstance(routed.action, PopRing):
-        return popped(routed.action.queue, [])
-    return empty_pop_answer()

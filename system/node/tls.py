@@ -29,7 +29,7 @@ class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     Attributes:
         certificate: This node's, and those between it and its authority.
-        key: Its private key, readable by nobody else.
+        key: Its private key, readable by nobody else; it may be encrypted with a passphrase.
         authority: Whose certificates the other side must show; None asks for none.
     """
 
@@ -38,12 +38,13 @@ class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     authority: str | None = None
 
 
-def server_context(name: str, files: TlsFiles) -> ssl.SSLContext:
+def server_context(name: str, files: TlsFiles, passphrase: bytes = b"") -> ssl.SSLContext:
     """For the accepting side.
 
     Args:
         name: Of the setting, for messages.
         files: Where the keys are.
+        passphrase: Of the key; empty for one that is not encrypted.
 
     Raises:
         ConfigError: A file cannot be used.
@@ -51,10 +52,10 @@ def server_context(name: str, files: TlsFiles) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if files.authority is not None:
         context.verify_mode = ssl.CERT_REQUIRED
-    return _loaded(name, context, files)
+    return _loaded(name, context, files, passphrase)
 
 
-def dialing_context(name: str, files: TlsFiles) -> ssl.SSLContext:
+def dialing_context(name: str, files: TlsFiles, passphrase: bytes = b"") -> ssl.SSLContext:
     """For the dialing side, which shows its own certificate and checks the other's.
 
     Raises:
@@ -62,10 +63,12 @@ def dialing_context(name: str, files: TlsFiles) -> ssl.SSLContext:
     """
     if files.authority is None:
         raise ConfigError(f"{name}: authority is missing; nodes check each other's certificates")
-    return _loaded(name, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), files)
+    return _loaded(name, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), files, passphrase)
 
 
-def _loaded(name: str, context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
+def _loaded(
+    name: str, context: ssl.SSLContext, files: TlsFiles, passphrase: bytes
+) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         mode = Path(files.key).stat().st_mode
@@ -74,8 +77,8 @@ def _loaded(name: str, context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLConte
     if mode & _FOR_EVERYONE:
         raise ConfigError(f"{name}: everyone on this host may read {files.key}; chmod 600 it")
     try:
-        # An empty password: an encrypted key is refused instead of asked about.
-        context.load_cert_chain(files.certificate, files.key, password=lambda: b"")
+        # Given even if empty: an encrypted key is then refused instead of asked about.
+        context.load_cert_chain(files.certificate, files.key, password=lambda: passphrase)
     except (OSError, ValueError) as error:
         reason = f"{files.certificate}, {files.key}: {error}"
         raise ConfigError(f"{name}: cannot use {reason}") from None
@@ -143,10 +146,16 @@ class Doors:
         ConfigError: A file cannot be used.
     """
 
-    def __init__(self, client: TlsFiles | None, peer: TlsFiles | None) -> None:
-        self.dial = dial_tcp if peer is None else dial_tls(dialing_context("peer_tls", peer))
-        self._client = None if client is None else server_context("client_tls", client)
-        self._peer = None if peer is None else server_context("peer_tls", peer)
+    def __init__(
+        self, client: TlsFiles | None, peer: TlsFiles | None, passphrase: bytes = b""
+    ) -> None:
+        self.dial: Dial = dial_tcp
+        self._client = self._peer = None
+        if client is not None:
+            self._client = server_context("client_tls", client, passphrase)
+        if peer is not None:
+            self._peer = server_context("peer_tls", peer, passphrase)
+            self.dial = dial_tls(dialing_context("peer_tls", peer, passphrase))
 
     def client(self, serve: Serve) -> Serve:
         """What serves the client port."""

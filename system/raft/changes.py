@@ -74,17 +74,21 @@ def refusal_of(
             voters = ", ".join(members.voters)
             return Refusal("no_quorum", f"{alive} of the voters {voters} are alive, no majority")
     if isinstance(change, Promote):
-        progress = replication.followers[change.node]
-        lag = state.log.last_index - progress.match_index
-        if lag > state.config.learner_lag_max:
-            return Refusal(
-                "learner_behind",
-                f"{change.node} lacks {lag} entries, at most {state.config.learner_lag_max} "
-                "are allowed",
-            )
-        if not _is_alive(state, replication, change.node):
-            return Refusal("learner_behind", f"{change.node} has not been heard lately")
+        return _learner_refusal(state, replication, change.node)
     return None
+
+
+def _learner_refusal(state: RaftState, replication: Replication, server: str) -> Refusal | None:
+    """Return why a learner cannot be a voter yet: it must be heard, and nearly have the log."""
+    if not _is_alive(state, replication, server):
+        return Refusal("learner_behind", f"{server} has not been heard lately")
+    if server == state.node_id:
+        return None
+    lag = state.log.last_index - replication.followers[server].match_index
+    lag_max = state.config.learner_lag_max
+    if lag <= lag_max:
+        return None
+    return Refusal("learner_behind", f"{server} lacks {lag} entries, at most {lag_max} are allowed")
 
 
 def _is_alive(state: RaftState, replication: Replication, server: str) -> bool:
@@ -92,4 +96,8 @@ def _is_alive(state: RaftState, replication: Replication, server: str) -> bool:
     if server == state.node_id:
         return True
     progress = replication.followers.get(server)
-    return progress is not None and state.now_us - progress.contact_us < state.election_us_max
+    return (
+        progress is not None
+        and progress.has_answered
+        and state.now_us - progress.contact_us < state.election_us_max
+    )

@@ -94,9 +94,9 @@ class RaftCore(CoreView):
     later than `deadline_us`. A new core is a restarted server: a follower that rests on its
     checkpoint and applies its log again from there as it learns what is committed.
 
-    Messages from itself, of another incarnation than the one known, or with impossible fields are
-    ignored. Appends and requests for votes are taken from any server: who is a member may be in
-    entries that are still to come (thesis §4.2.1). Answers count only from members.
+    Messages from itself or with impossible fields are ignored. Appends and requests for votes are
+    taken from any server: who is a member may be in entries that are still to come (thesis
+    §4.2.1). Answers count only from members, and only of the incarnation that is known.
 
     Raises:
         AssertionError: An invariant is broken. Its message begins with the invariant's name and
@@ -303,14 +303,14 @@ class RaftCore(CoreView):
     def _on_message(self, event: Receive) -> None:
         state = self._state
         sender, message = event.sender, event.message
-        if sender in ("", state.node_id) or not self._is_known(sender, event.incarnation):
+        if sender in ("", state.node_id):
             return
         if isinstance(message, AppendEntries):
             on_append(state, sender, message)
         elif isinstance(message, RequestVote):
             if are_in_range(message.term, message.last_log_index, message.last_log_term):
                 self._election.on_request(sender, message)
-        elif self._is_stranger(sender):
+        elif self._is_stranger(sender, event.incarnation):
             return
         elif isinstance(message, AppendReply):
             self._on_append_reply(sender, message)
@@ -320,20 +320,19 @@ class RaftCore(CoreView):
         else:
             self._on_timeout_now(sender, message)
 
-    def _is_stranger(self, sender: str) -> bool:
-        """Whether a sender's answers mean nothing here."""
-        state = self._state
-        return (
-            sender not in state.others
-            and sender not in self._replication.followers
-            and sender != state.leader
-        )
+    def _is_stranger(self, sender: str, incarnation: str) -> bool:
+        """Whether a sender's answers mean nothing: no member, or one that lost its disk.
 
-    def _is_known(self, sender: str, incarnation: str) -> bool:
-        """Whether the membership does not know the sender by another data directory."""
-        if not incarnation:
+        Appends and requests for votes are taken from all: this server's membership may be older
+        than the sender's.
+        """
+        state = self._state
+        if sender == state.leader:
+            return False
+        known = state.membership.members.known_of(sender).incarnation
+        if incarnation and known not in ("", incarnation):
             return True
-        return self._state.membership.members.known_of(sender).incarnation in ("", incarnation)
+        return sender not in state.others and sender not in self._replication.followers
 
     def _on_append_reply(self, sender: str, reply: AppendReply) -> None:
         state = self._state

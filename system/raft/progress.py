@@ -20,13 +20,15 @@ class Progress:
             success, or overtaken appends would be refused and sent again in ever larger floods.
         backup_round: Refusals of messages of earlier rounds tell nothing new.
         acked_round: Latest read round answered.
-        contact_us: When the follower last answered in this term.
+        contact_us: When the follower last answered in this term, or began to follow.
+        has_answered: Whether it has answered at all.
     """
 
     __slots__ = (
         "acked_round",
         "backup_round",
         "contact_us",
+        "has_answered",
         "inflight",
         "is_replicating",
         "is_waiting",
@@ -47,15 +49,23 @@ class Progress:
         self.backup_round = 0
         self.acked_round = 0
         self.contact_us = now_us
+        self.has_answered = False
 
     @property
     def is_sent_snapshot(self) -> bool:
         """Whether a snapshot is on its way, which entries must wait for."""
         return self.snapshot_from is not None
 
-    def on_success(self, match_index: int) -> None:
-        """Note that the follower has everything up to `match_index`."""
+    def on_success(self, match_index: int, index_min: int) -> None:
+        """Note that the follower has everything up to `match_index`.
+
+        Args:
+            match_index: Up to where it matches.
+            index_min: The first entry the leader can still send.
+        """
         self.match_index = max(self.match_index, match_index)
+        if not self.is_replicating and self.match_index + 1 < index_min:
+            return  # A late answer; what it needs next was dropped meanwhile.
         inflight = self.inflight
         while inflight and inflight[0] <= match_index:
             inflight.popleft()

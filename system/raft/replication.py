@@ -192,11 +192,12 @@ class Replication:
         if reply.round > self.round or reply.match_index > log.last_index:
             return
         progress.contact_us = state.now_us
+        progress.has_answered = True
         progress.acked_round = max(progress.acked_round, reply.round)
         if progress.is_sent_snapshot:
             return
         if reply.success:
-            progress.on_success(reply.match_index)
+            progress.on_success(reply.match_index, log.start_index)
             self.advance_commit(reply.match_index)
         elif reply.round < progress.backup_round or not progress.on_refusal(
             reply.match_index, self._hint(reply), log.start_index

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from ..bugs import BUGS, Bugs
+from ..client import SecurityFilesError, load_security
 from ..jobs.settings import WorkerSettings
 from .core.handback import HandBackPolicy
 from .core.pool import RestartPolicy
@@ -145,6 +146,10 @@ def find_problems(config: SupervisorConfig) -> Iterator[str]:
     for name in (*config.bugs, *config.worker.bugs):
         if name not in BUGS:
             yield f"unknown bug {name!r}; choose from: {', '.join(sorted(BUGS))}"
+    try:
+        load_security(config.worker.security)
+    except SecurityFilesError as error:
+        yield f"worker.security.{error}"
     yield from _find_time_conflicts(config)
 
 

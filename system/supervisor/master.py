@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+from dataclasses import replace
 from typing import Final
 
 import msgspec
 import trio
 
-from ..client import AsyncClient, ClientOptions
+from ..client import AsyncClient, ClientOptions, load_security
 from .config import SupervisorConfig, find_job_problems
 from .fleet import Fleet
 from .fork_link import BootError, ForkLink, start_fork_server
@@ -60,12 +61,13 @@ class Master:
             bugs=tuple(sorted(bugs)),
         )
         endpoints = settings.client_endpoints()
+        security = load_security(config.worker.security)
+        patient = ClientOptions(tls=security.tls, bearer=security.bearer)
         self._renewing = AsyncClient(
-            endpoints, ClientOptions(try_timeout_s=config.renewal.timeout_s)
+            endpoints, replace(patient, try_timeout_s=config.renewal.timeout_s)
         )
-        self._handing = AsyncClient(
-            endpoints, ClientOptions(try_timeout_s=config.hand_back_policy().budget_us / 1e6)
-        )
+        budget_s = config.hand_back_policy().budget_us / 1e6
+        self._handing = AsyncClient(endpoints, replace(patient, try_timeout_s=budget_s))
         self._hand_backs = HandBackService(
             self._handing,
             endpoints,

@@ -19,7 +19,7 @@ from atleastonce.nemesis.plan import (
     make_plan,
 )
 from atleastonce.nemesis.registry import NEMESES, UnknownNemesisError, check_names, parse_names
-from atleastonce.nemesis.turns import RECOVERY_S
+from atleastonce.nemesis.turns import ALL_NODES, RECOVERY_S
 
 FAULTY = [name for name in NEMESES if name != "none"]
 NAMES = st.lists(st.sampled_from(FAULTY), min_size=1, max_size=4, unique=True)
@@ -31,7 +31,8 @@ MIXES = st.lists(st.sampled_from(ONE_NODE), min_size=1, max_size=3, unique=True)
 
 
 def takes_turns(names: list[str]) -> bool:
-    return "kill-all" in names and not set(names).isdisjoint(ONE_NODE)
+    hit_all = {name for name in names if NEMESES[name].target == ALL_NODES}
+    return bool(hit_all) and not set(names).isdisjoint(ONE_NODE)
 
 
 def healed_s(fault: Fault) -> float:

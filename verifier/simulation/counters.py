@@ -25,6 +25,13 @@ class Counters(msgspec.Struct):
     sent: int = 0
     lost: int = 0
     doubled: int = 0
+    checkpoints: int = 0
+    compactions: int = 0
+    snapshots: int = 0
+    installs: int = 0
+    changes: int = 0
+    changes_refused: int = 0
+    wipes: int = 0
 
     def add(self, other: Counters) -> None:
         """Add another run's counts to these."""

@@ -27,6 +27,7 @@ KINDS: Final[dict[str, str]] = {
     "noise": "lose, double and delay messages, up to 2.5 s; level 1 to 3",
     "transfer": "ask the target to hand its leadership over",
     "kill-chain": "crash the leader, then each new one in the duration, within `level` ms",
+    "wipe": "crash the target and take its disk away, restart it empty after the duration",
 }
 
 
@@ -83,7 +84,7 @@ def _random_fault(stream: Stream, knobs: Knobs, kind: str) -> Fault:
     elif kind == "snipe":
         level = stream.between(0, 2)
         duration_us = stream.between(1_000, 800_000)
-    elif kind == "bounce":
+    elif kind in ("bounce", "wipe"):
         duration_us = stream.between(1_000, 1_500_000)
     elif kind == "power":
         target = LEADER

@@ -33,6 +33,9 @@ class Hunt(NamedTuple):
     schedule: tuple[Fault, ...] = ()
 
 
+PLAIN: Final = {"spares": 0, "checkpoint_every": 0, "change_pause_us": 0}
+"""Knobs of a hunt that needs neither snapshots nor changes of the membership."""
+
 HUNTS: Final[dict[str, Hunt]] = {
     "vote-not-persisted": Hunt(("snipe", "bounce"), density=12),
     "double-vote": Hunt(("bounce", "isolate", "noise")),
@@ -59,6 +62,22 @@ HUNTS: Final[dict[str, Hunt]] = {
         schedule=(Fault(300_000, "kill-chain", LEADER, 7_500_000, 4),),
     ),
     "commit-by-minority": Hunt(("isolate", "pause")),
+    # A snapshot that is seconds late meets a log that has gone on without it.
+    "snapshot-overwrites-newer-log": Hunt(
+        ("bounce", "isolate", "pause"),
+        knobs=(
+            ("checkpoint_every", 3),
+            ("snapshot_us_max", 2_000_000),
+            ("read_percent", 0),
+            ("think_us", 5_000),
+        ),
+    ),
+    # A leader that is cut off takes voter after voter out until it is a majority by itself.
+    "config-change-before-commit": Hunt(
+        ("isolate", "split"),
+        density=8,
+        knobs=(("change_pause_us", 2_000), ("nodes", 3), ("read_percent", 0)),
+    ),
 }
 
 
@@ -83,7 +102,7 @@ def hunt_scenario(bug: str, seed: int) -> Scenario:
     assert bug in BUGS, f"no planted defect {bug!r}"
     hunt = HUNTS[bug]
     drawn = msgspec.structs.asdict(random_knobs(Stream(seed, "knobs")))
-    knobs = msgspec.convert({**drawn, **dict(hunt.knobs)}, Knobs)
+    knobs = msgspec.convert({**drawn, **PLAIN, **dict(hunt.knobs)}, Knobs)
     schedule = hunt.schedule or random_schedule(
         Stream(seed, "schedule"), knobs, hunt.kinds, hunt.density
     )

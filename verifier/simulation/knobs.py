@@ -26,6 +26,11 @@ class Knobs(msgspec.Struct, frozen=True):
         sync_us: Typical time of one disk sync.
         group_commit: Whether one sync takes all writes that wait, or one write.
         client_timeout_us: When a client gives an operation up, with its outcome unknown.
+        spares: Nodes beside the voters that begin as no members.
+        checkpoint_every: Entries applied between two checkpoints; 0 for no checkpoints.
+        log_tail: Entries that stay in the log behind a checkpoint.
+        snapshot_us_max: How long the transfer of a snapshot takes at the most.
+        change_pause_us: Mean pause between two changes of the membership; 0 for none.
     """
 
     length_us: int = 8_000_000
@@ -43,6 +48,16 @@ class Knobs(msgspec.Struct, frozen=True):
     sync_us: int = 400
     group_commit: bool = True
     client_timeout_us: int = 1_500_000
+    spares: int = 0
+    checkpoint_every: int = 0
+    log_tail: int = 0
+    snapshot_us_max: int = 300_000
+    change_pause_us: int = 0
+
+    @property
+    def servers(self) -> int:
+        """All nodes, spares included."""
+        return self.nodes + self.spares
 
 
 def random_knobs(stream: Stream) -> Knobs:
@@ -62,4 +77,9 @@ def random_knobs(stream: Stream) -> Knobs:
         sync_us=stream.pick((150, 400, 3_000, 12_000)),
         group_commit=stream.pick((True, True, False)),
         client_timeout_us=stream.pick((500_000, 1_500_000, 4_000_000)),
+        spares=stream.pick((0, 1, 2)),
+        checkpoint_every=stream.pick((0, 0, 3, 10, 40)),
+        log_tail=stream.pick((0, 0, 5, 30)),
+        snapshot_us_max=stream.pick((20_000, 300_000, 2_000_000)),
+        change_pause_us=stream.pick((0, 0, 30_000, 200_000, 800_000)),
     )

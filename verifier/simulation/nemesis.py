@@ -9,6 +9,7 @@ from ...system.raft.core import Persist, Role, TransferLeadership
 from .counters import Counters
 from .faults import LEADER, Fault
 from .network import Network
+from .oracles import number_of
 from .scheduler import Scheduler
 from .server import Server
 from .streams import Stream
@@ -102,6 +103,8 @@ class Nemesis:
         kind = fault.kind
         if kind == "bounce":
             self._crash(server, fault.duration_us)
+        elif kind == "wipe":
+            self._wipe(server, fault.duration_us)
         elif kind == "snipe":
             self._armed[server.node].append(fault)
         elif kind == "pause":
@@ -166,6 +169,27 @@ class Nemesis:
         if not server.is_down:
             server.crash(survivors)
         self._scheduler.after(duration_us, self._end_crash, server)
+
+    def _wipe(self, server: Server, duration_us: int) -> None:
+        """Take a node's disk away, if all memberships that any node goes by survive that.
+
+        A majority of lost disks loses data by right, and proves nothing.
+        """
+        for other in self._servers:
+            members = other.core.members
+            if server.name not in members.voters:
+                continue
+            kept = [
+                voter
+                for voter in members.voters
+                if voter != server.name
+                and members.known_of(voter).incarnation == self._servers[number_of(voter)].identity
+            ]
+            if len(kept) <= len(members.voters) // 2:
+                return
+        self._crash(server, duration_us)
+        if server.is_down:
+            server.wipe()
 
     def _end_crash(self, server: Server) -> None:
         if self._is_over:

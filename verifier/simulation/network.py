@@ -21,7 +21,7 @@ _NOISE: Final[tuple[tuple[float, float, float], ...]] = (
 )
 """Shares of messages lost, doubled, and delayed up to `TAIL_US_MAX`, by noise level."""
 
-Deliver = Callable[[int, int, Message], None]
+Deliver = Callable[[int, int, Message, str], None]
 
 
 class Network:
@@ -59,8 +59,8 @@ class Network:
         self.lost = 0
         self.doubled = 0
 
-    def send(self, source: int, target: int, message: Message) -> None:
-        """Carry a message, perhaps."""
+    def send(self, source: int, target: int, message: Message, incarnation: str) -> None:
+        """Carry a message, perhaps, and which data directory its sender had."""
         self.sent += 1
         if self._cuts[source][target]:
             self.lost += 1
@@ -73,18 +73,28 @@ class Network:
                 return
             if stream.chance(double):
                 self.doubled += 1
-                self._carry(stream, source, target, message)
-        self._carry(stream, source, target, message)
+                self._carry(stream, source, target, message, incarnation)
+        self._carry(stream, source, target, message, incarnation)
 
-    def _carry(self, stream: Stream, source: int, target: int, message: Message) -> None:
+    def _carry(
+        self, stream: Stream, source: int, target: int, message: Message, incarnation: str
+    ) -> None:
         delay_us = stream.between(DELAY_US_MIN, DELAY_US_MAX)
         if self._noise_levels and stream.chance(_NOISE[max(self._noise_levels)][2]):
             delay_us = stream.between(DELAY_US_MAX, TAIL_US_MAX)
-        self._scheduler.after(delay_us, self._arrive, self._epoch, source, target, message)
+        self._scheduler.after(
+            delay_us, self._arrive, self._epoch, source, target, message, incarnation
+        )
 
-    def _arrive(self, epoch: int, source: int, target: int, message: Message) -> None:
+    def _arrive(
+        self, epoch: int, source: int, target: int, message: Message, incarnation: str
+    ) -> None:
         if epoch == self._epoch:
-            self._deliver(source, target, message)
+            self._deliver(source, target, message, incarnation)
+
+    def is_cut(self, one: int, other: int) -> bool:
+        """Whether a link between two nodes is cut, in one direction at least."""
+        return bool(self._cuts[one][other] or self._cuts[other][one])
 
     def cut(self, links: list[tuple[int, int]], by: int) -> None:
         """Cut links (`by` 1) or mend them (`by` -1); a link cut twice needs mending twice."""

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ...system.raft.core import RaftLog
+from ...system.raft.core import Members, RaftLog
+from ...system.raft.log import LogStart
+from ...system.raft.members import Checkpoint
 from ...system.raft.messages import Entry, HardState
+from .stored import StoredLog
 
 ORACLES: Final[dict[str, str]] = {
     "one-leader": "a term has at most one leader",
@@ -23,6 +26,7 @@ ORACLES: Final[dict[str, str]] = {
     "durable-term": "the durable term of a node never falls",
     "durable-apply": "a node applies only what is durable on its own disk",
     "applied-agreement": "all nodes apply the same entries in the same order, without a gap",
+    "state-equality": "all states at one index are equal, those out of snapshots included",
     "acked-entry": "an acknowledged proposal is the entry applied at its index",
     "stale-read": "a read sees everything acknowledged before it began",
     "liveness": "once healed, the cluster elects, reads, commits, and converges",
@@ -49,6 +53,11 @@ def violation_of(error: AssertionError) -> OracleViolationError:
     return OracleViolationError("core-invariant", str(error))
 
 
+def number_of(name: str) -> int:
+    """Return the number of the node with a name: 0 for n1."""
+    return int(name[1:]) - 1
+
+
 class Oracles:
     """The run's omniscient memory: votes, leaders, entries, what is committed and applied.
 
@@ -62,7 +71,9 @@ class Oracles:
         "_commit_terms",
         "_entries",
         "_leaders",
-        "_majority",
+        "_lost",
+        "_members",
+        "_states",
         "_votes",
         "acked_index",
         "committed",
@@ -70,34 +81,40 @@ class Oracles:
     )
 
     def __init__(self, nodes: int) -> None:
-        self._majority = nodes // 2 + 1
+        self._members = Members(tuple(f"n{node + 1}" for node in range(nodes)))
         self._leaders: dict[int, int] = {}
-        self._votes: dict[tuple[int, int], int] = {}
+        self._votes: dict[tuple[int, str, int], int] = {}
+        self._states: list[int] = [0]
+        self._lost: dict[str, StoredLog] = {}
         self._entries: dict[tuple[int, int], tuple[Entry, int]] = {}
         self._commit_terms: list[int] = []
         self._applied: list[Entry] = []
         self.committed: list[Entry] = []
-        self.durable: list[list[Entry]] = [[] for _ in range(nodes)]
+        self.durable = [StoredLog() for _ in range(nodes)]
         self.acked_index = 0
 
-    def on_vote(self, node: int, term: int, candidate: int) -> None:
-        """A vote left `node`."""
-        earlier = self._votes.setdefault((node, term), candidate)
+    def on_vote(self, node: int, term: int, candidate: int, incarnation: str = "") -> None:
+        """A vote left `node`, with the given data directory."""
+        earlier = self._votes.setdefault((node, incarnation, term), candidate)
         if earlier != candidate:
             raise OracleViolationError(
                 "one-vote",
                 f"n{node + 1} voted for n{earlier + 1} in term {term}, then for n{candidate + 1}",
             )
 
-    def on_leader(self, node: int, term: int, log: RaftLog) -> None:
-        """`node` won the election of `term`."""
+    def on_leader(self, node: int, term: int, log: RaftLog, members: Members | None = None) -> None:
+        """`node` won the election of `term`, by a membership, by default that of all nodes."""
+        members = members or self._members
         earlier = self._leaders.setdefault(term, node)
         if earlier != node:
             raise OracleViolationError(
                 "one-leader", f"term {term} has leaders n{earlier + 1} and n{node + 1}"
             )
-        votes = sum(self._votes.get((voter, term)) == node for voter in range(len(self.durable)))
-        if votes < self._majority:
+        votes = sum(
+            self._votes.get((number_of(voter), members.known_of(voter).incarnation, term)) == node
+            for voter in members.voters
+        )
+        if votes <= len(members.voters) // 2:
             raise OracleViolationError(
                 "vote-quorum", f"n{node + 1} leads term {term} with {votes} votes sent"
             )
@@ -105,7 +122,9 @@ class Oracles:
             # A leader of an old term may win late; it owes nothing to later terms.
             if self._commit_terms[position] < term:
                 entry = self.committed[position]
-                if log.term_at(entry.index) != entry.term:
+                # What a log has dropped was applied, and judged then.
+                is_held = entry.index < log.start_index
+                if not is_held and log.term_at(entry.index) != entry.term:
                     raise OracleViolationError(
                         "leader-completeness",
                         f"n{node + 1} leads term {term} with term {log.term_at(entry.index)} at "
@@ -117,25 +136,19 @@ class Oracles:
         self,
         node: int,
         term: int,
-        written: list[Entry],
+        written: StoredLog,
         truncate_from: int | None,
         entries: Sequence[Entry],
+        reset: LogStart | None = None,
     ) -> None:
         """`node`, in `term`, hands a log change to its disk; `written` is its log, updated here."""
+        if reset is not None:
+            self._on_dropped(node, term, written, reset.index + 1)
+            written.reset(reset)
         if truncate_from is not None:
-            if truncate_from <= min(len(self.committed), len(written)):
-                entry = written[truncate_from - 1]
-                is_committed = entry.term == self.committed[truncate_from - 1].term
-                # A leader of an old term may still cut a node that has not heard of the term in
-                # which the entry was committed; such a node was not counted for the commit.
-                if is_committed and self._commit_terms[truncate_from - 1] <= term:
-                    raise OracleViolationError(
-                        "committed-truncated",
-                        f"n{node + 1} in term {term} drops committed entry {entry.index} "
-                        f"of term {entry.term}",
-                    )
-            del written[truncate_from - 1 :]
-        previous_term = written[-1].term if written else 0
+            self._on_dropped(node, term, written, truncate_from)
+            written.truncate_from(truncate_from)
+        previous_term = written.last_term
         known = self._entries
         for entry in entries:
             fact = known.get((entry.index, entry.term))
@@ -150,6 +163,19 @@ class Oracles:
             previous_term = entry.term
         written.extend(entries)
 
+    def _on_dropped(self, node: int, term: int, written: StoredLog, index: int) -> None:
+        held_term = written.term_at(index)
+        if held_term is None or index > len(self.committed):
+            return
+        is_committed = held_term == self.committed[index - 1].term
+        # A leader of an old term may still cut a node that has not heard of the term in
+        # which the entry was committed; such a node was not counted for the commit.
+        if is_committed and self._commit_terms[index - 1] <= term:
+            raise OracleViolationError(
+                "committed-truncated",
+                f"n{node + 1} in term {term} drops committed entry {index} of term {held_term}",
+            )
+
     def on_durable_term(self, node: int, before: HardState, after: HardState) -> None:
         """A term and vote became durable on `node`."""
         if after.term < before.term:
@@ -157,9 +183,21 @@ class Oracles:
                 "durable-term", f"n{node + 1} had term {before.term}, then {after.term}"
             )
 
-    def on_commit(self, node: int, term: int, log: RaftLog, first: int, last: int) -> None:
-        """`node`, in `term`, learned that `first` to `last` are committed."""
+    def on_commit(
+        self,
+        node: int,
+        term: int,
+        log: RaftLog,
+        first: int,
+        last: int,
+        members: Members | None = None,
+    ) -> None:
+        """`node`, in `term`, learned that `first` to `last` are committed.
+
+        Whoever is the first to learn counts by `members`, by default all nodes.
+        """
         committed = self.committed
+        logs = self._logs_of(members or self._members)
         for index in range(first, last + 1):
             entry = log.entry_at(index)
             if index <= len(committed):
@@ -169,11 +207,8 @@ class Oracles:
                         f"n{node + 1} commits {entry!r}, committed is {committed[index - 1]!r}",
                     )
                 continue
-            copies = 0
-            for durable in self.durable:
-                if len(durable) >= index and durable[index - 1].term == entry.term:
-                    copies += 1
-            if copies < self._majority:
+            copies = sum(held.holds(index, entry.term) for held in logs)
+            if copies <= len(logs) // 2:
                 raise OracleViolationError(
                     "durable-quorum",
                     f"n{node + 1} commits entry {index} of term {entry.term} "
@@ -182,12 +217,23 @@ class Oracles:
             committed.append(entry)
             self._commit_terms.append(term)
 
+    def _logs_of(self, members: Members) -> list[StoredLog]:
+        """Return the logs of the voters, those on lost disks included: they were answered for."""
+        return [
+            self._lost.get(members.known_of(voter).incarnation, self.durable[number_of(voter)])
+            for voter in members.voters
+        ]
+
+    def on_wipe(self, node: int, incarnation: str) -> None:
+        """`node` loses its disk."""
+        self._lost[incarnation] = self.durable[node].copy()
+
     def on_apply(self, node: int, applied_index: int, entries: Sequence[Entry]) -> None:
         """`node`, having applied up to `applied_index`, applies `entries`."""
         applied = self._applied
         durable = self.durable[node]
         for index, entry in enumerate(entries, applied_index + 1):
-            if index > len(durable) or durable[index - 1].term != entry.term:
+            if not durable.holds(index, entry.term):
                 raise OracleViolationError(
                     "durable-apply", f"n{node + 1} applies {entry!r}, not durable there"
                 )
@@ -199,6 +245,27 @@ class Oracles:
                     "applied-agreement",
                     f"n{node + 1} applies {entry!r} as entry {index}, others {known!r}",
                 )
+
+    def on_state(self, node: int, index: int, state: int) -> None:
+        """The state machine of `node` has applied up to `index`, or rests on a snapshot of it."""
+        states = self._states
+        if index == len(states):
+            states.append(state)
+        if index > len(states) or states[index] != state:
+            raise OracleViolationError(
+                "state-equality", f"n{node + 1} has another state at index {index} than others"
+            )
+
+    def on_snapshot(self, node: int, checkpoint: Checkpoint, state: int) -> None:
+        """`node` rests on a received snapshot."""
+        self.on_state(node, checkpoint.index, state)
+        entry = self._applied[checkpoint.index - 1]
+        if entry.term != checkpoint.term:
+            raise OracleViolationError(
+                "state-equality",
+                f"n{node + 1} takes a snapshot up to {checkpoint.index} of term "
+                f"{checkpoint.term}, the entry there has term {entry.term}",
+            )
 
     def on_acked(self, index: int, payload: bytes) -> None:
         """A client learned that its payload was applied at `index`."""

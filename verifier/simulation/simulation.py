@@ -13,11 +13,13 @@ from ...system.raft.core import Role
 from ...system.raft.messages import Message
 from .clients import Clients
 from .counters import Counters
+from .courier import Courier
 from .faults import Fault, random_schedule
 from .knobs import Knobs, random_knobs
 from .nemesis import Nemesis
-from .network import Network
-from .oracles import Oracles, OracleViolationError
+from .network import DELAY_US_MAX, Network
+from .operator import FIRST_CHANGE, Operator
+from .oracles import Oracles, OracleViolationError, number_of
 from .scheduler import Scheduler
 from .server import Server
 from .streams import Stream
@@ -98,12 +100,13 @@ class _Run:
     def __init__(self, scenario: Scenario) -> None:
         knobs, seed, bugs = scenario.knobs, scenario.seed, frozenset(scenario.bugs)
         self._length_us = knobs.length_us
+        self._sync_us = knobs.sync_us
         self._scheduler = Scheduler()
-        self._oracles = Oracles(knobs.nodes)
+        self._oracles = Oracles(knobs.servers)
         self._counters = Counters()
-        self._network = Network(seed, knobs.nodes, self._scheduler, self._deliver)
+        self._network = Network(seed, knobs.servers, self._scheduler, self._deliver)
         self._servers: list[Server] = []
-        for node in range(knobs.nodes):
+        for node in range(knobs.servers):
             self._servers.append(
                 Server(
                     seed,
@@ -120,6 +123,12 @@ class _Run:
         self._clients = Clients(
             seed, knobs, self._scheduler, self._oracles, self._counters, self._servers
         )
+        self._operator = Operator(seed, knobs, self._scheduler, self._servers, self._counters)
+        courier = Courier(
+            seed, knobs, self._scheduler, self._network, self._servers, self._counters
+        )
+        for server in self._servers:
+            server.on_snapshot_wanted = courier.send
         self._nemesis = Nemesis(
             seed,
             scenario.schedule,
@@ -131,16 +140,19 @@ class _Run:
         self._probe = _PROBE
         self._probe_index = 0
 
-    def _deliver(self, source: int, target: int, message: Message) -> None:
-        self._servers[target].deliver(self._servers[source].name, message)
+    def _deliver(self, source: int, target: int, message: Message, incarnation: str) -> None:
+        self._servers[target].deliver(self._servers[source].name, message, incarnation)
 
     def _answer(self, node: int, operation: int, ok: bool, index: int) -> None:
+        if operation >= FIRST_CHANGE:
+            self._operator.answer(ok)
+            return
         if operation >= _PROBE:
             if operation == self._probe:
                 self._probe_index = index if ok else _FAILED
             return
         leader = self._servers[node].core.leader
-        hint = None if leader is None else int(leader[1:]) - 1
+        hint = None if leader is None else number_of(leader)
         self._clients.answer(operation, ok, index, hint)
 
     def run(self) -> Outcome:
@@ -191,13 +203,28 @@ class _Run:
     def _heal(self) -> None:
         """End all faults, then demand a leader, a read, a commit, and convergence, in order."""
         self._clients.is_over = True
+        self._operator.is_over = True
         self._nemesis.heal()
         deadline_us = self._scheduler.now_us + HEAL_US_MAX
         leader = self._await_leader(deadline_us)
         while not self._has_read(leader, deadline_us) or not self._has_written(leader, deadline_us):
             leader = self._await_leader(deadline_us)
-        while any(server.applied_index < self._probe_index for server in self._servers):
+        members = self._members_of(leader)
+        # A new learner may still need the whole log, with a sync for each entry at the worst.
+        missing = max(self._probe_index - server.applied_index for server in members)
+        deadline_us += missing * (3 * self._sync_us + 2 * DELAY_US_MAX)
+        while any(server.applied_index < self._probe_index for server in members):
             self._advance(deadline_us, "not all nodes applied what was committed after healing")
+
+    def _members_of(self, leader: Server) -> list[Server]:
+        """Return the members that a leader knows, apart from those whose disk was lost."""
+        members = leader.core.members
+        servers = [self._servers[number_of(name)] for name in members.servers]
+        return [
+            server
+            for server in servers
+            if members.known_of(server.name).incarnation == server.identity
+        ]
 
     def _advance(self, deadline_us: int, failure: str) -> None:
         now_us = self._scheduler.now_us
@@ -205,18 +232,18 @@ class _Run:
             nodes = ", ".join(
                 f"{server.name}: {server.core.role.value} term {server.core.term} "
                 f"commit {server.core.commit_index} last {server.core.last_index} "
-                f"applied {server.applied_index}"
+                f"applied {server.applied_index} voters {','.join(server.core.members.voters)}"
                 for server in self._servers
             )
             raise OracleViolationError("liveness", f"{failure} ({nodes})")
         self._scheduler.run_until(now_us + _POLL_US)
 
     def _await_leader(self, deadline_us: int) -> Server:
-        """Return a leader that every node follows."""
+        """Return a leader that every member follows."""
         while True:
             for server in self._servers:
                 if server.core.role is Role.LEADER and all(
-                    other.core.leader == server.name for other in self._servers
+                    other.core.leader == server.name for other in self._members_of(server)
                 ):
                     return server
             self._advance(deadline_us, "no leader after healing")

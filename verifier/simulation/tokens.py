@@ -70,9 +70,9 @@ def decode_token(text: str) -> Token:
 
 def _check(scenario: Scenario) -> None:
     parse_bugs(scenario.bugs)
-    nodes = scenario.knobs.nodes
-    if not 1 <= nodes <= 9:
-        raise ValueError(f"token with {nodes} nodes; 1 to 9 can be simulated")
+    nodes, spares = scenario.knobs.nodes, scenario.knobs.spares
+    if nodes < 1 or spares < 0 or nodes + spares > 9:
+        raise ValueError(f"token with {nodes} nodes and {spares} spares; 1 to 9 can be simulated")
     for fault in scenario.schedule:
         if fault.kind not in KINDS:
             raise ValueError(f"token with unknown fault {fault.kind!r}")

@@ -109,6 +109,8 @@ class Driver:
         lease_s: int | None = 30,
         auto_ack: bool = False,
         request_id: str | None = None,
+        asking: str = "",
+        trial: int = 0,
     ) -> PopReply:
         command = Pop(
             request_id=self.request_id() if request_id is None else request_id,
@@ -120,6 +122,8 @@ class Driver:
             lease_s=lease_s,
             auto_ack=auto_ack,
             subscribe="all",
+            asking=asking,
+            trial=trial,
         )
         return self.ask(command, PopReply)
 
@@ -149,8 +153,8 @@ class Driver:
     def extend(self, lease: str, seconds: int) -> ExtendReply:
         return self.ask(Extend(self.request_id(), lease, seconds), ExtendReply)
 
-    def take_back(self, lease: str) -> bool:
-        return self.ask(TakeBack(lease), TakeBackReply).taken_back
+    def take_back(self, lease: str, asking: str = "", trial: int = 0) -> bool:
+        return self.ask(TakeBack(lease, asking, trial), TakeBackReply).taken_back
 
     def fire(self) -> int:
         return self.ask(FireTimers(), FireReply).fired

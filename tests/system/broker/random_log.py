@@ -59,6 +59,7 @@ from atleastonce.system.broker.kv_operations import (
 )
 from atleastonce.system.broker.machine import Machine
 from atleastonce.system.broker.planner import Planner
+from atleastonce.system.broker.position_records import Positions, SetPosition
 from atleastonce.system.broker.queries import GroupList, KvRead, MessageList, QueueList
 from atleastonce.system.broker.replies import PopReply
 from atleastonce.system.broker.stream_replies import QueryRegistered
@@ -106,6 +107,7 @@ class LogWriter:
             KvRead((KvGetPrefix("ns", "k"),)),
             QueueList(),
             GroupList(),
+            Positions(self._group()),
             MessageList(0, self._clock_us, limit=3),
         ):
             self.machine.read(query, self._clock_us)
@@ -147,6 +149,7 @@ class LogWriter:
             auto_ack=self._random.random() < 0.1,
             subscribe=self._random.choice(("all", "new")),
             autopilot=self._random.choice(("", "", "both")),
+            conflation=self._random.choice((None, None, None, False, True)),
         )
 
     def _timers(self) -> tuple[ScheduleTimer | CancelTimer, ...]:
@@ -154,6 +157,14 @@ class LogWriter:
         if self._random.random() < 0.3:
             return (CancelTimer(self._queue(), key),)
         return (ScheduleTimer(self._queue(), key, 5000, self._name(), b"1"),)
+
+    def _positions(self) -> tuple[SetPosition, ...]:
+        if self._random.random() < 0.6:
+            return ()
+        partition, offset = f"p{self._random.randrange(8)}", self._random.randrange(-1, 9)
+        note = self._random.choice(("", "mine"))
+        place = (self._queue(), partition, self._group(), None if offset < 0 else offset)
+        return (SetPosition(*place, note, self._random.random() < 0.5),)
 
     def _kv(self) -> tuple[KvOperation, ...]:
         return tuple(self._kv_operation() for _ in range(self._random.randint(1, 3)))
@@ -245,7 +256,9 @@ class LogWriter:
                 TransactionAck(self._ack_item(), self._group()),
                 TransactionPush(self._item()),
             )
-            yield Transaction(self._request(), operations, (), self._timers(), self._kv())
+            yield Transaction(
+                self._request(), operations, (), self._timers(), self._kv(), self._positions()
+            )
         if dice < 90:
             yield Timers(self._request(), self._timers())
         if dice < 93:

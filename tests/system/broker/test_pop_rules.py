@@ -231,14 +231,39 @@ def test_take_back_after_a_late_ack_does_nothing(driver: Driver) -> None:
     assert attempts(driver.pop()) == [2]
 
 
-def test_each_answer_of_a_repeated_pop_must_be_taken_back(driver: Driver) -> None:
+def test_each_asking_of_a_repeated_pop_must_give_its_claim_back(driver: Driver) -> None:
     driver.push("a")
-    reply = driver.pop(request_id="same")
-    driver.pop(request_id="same")
-    assert not driver.take_back(reply.lease_id)
+    reply = driver.pop(request_id="same", asking="n1-1", trial=1)
+    driver.pop(request_id="same", asking="n2-1", trial=1)
+    assert not driver.take_back(reply.lease_id, "n1-1", 1)
     assert driver.names() == []
-    assert driver.take_back(reply.lease_id)
+    assert not driver.take_back(reply.lease_id, "n1-1", 1)
+    assert driver.take_back(reply.lease_id, "n2-1", 1)
     assert driver.names() == ["a"]
+
+
+def test_one_take_back_undoes_a_claim_that_one_asking_was_given_twice(driver: Driver) -> None:
+    driver.push("a")
+    reply = driver.pop(request_id="same", asking="n1-1", trial=1)
+    assert driver.pop(request_id="same", asking="n1-1", trial=2).lease_id == reply.lease_id
+    assert driver.take_back(reply.lease_id, "n1-1", 2)
+    assert attempts(driver.pop()) == [1]
+
+
+def test_take_back_of_an_earlier_trial_leaves_the_claim_to_the_later_one(driver: Driver) -> None:
+    driver.push("a")
+    reply = driver.pop(request_id="same", asking="n1-1", trial=1)
+    driver.pop(request_id="same", asking="n1-1", trial=2)
+    assert not driver.take_back(reply.lease_id, "n1-1", 1)
+    assert driver.names() == []
+    assert driver.ack("a", lease=reply.lease_id)[0].success
+
+
+def test_take_back_of_an_asking_that_was_given_nothing_does_nothing(driver: Driver) -> None:
+    driver.push("a")
+    reply = driver.pop(asking="n1-1", trial=1)
+    assert not driver.take_back(reply.lease_id, "n1-2", 1)
+    assert driver.ack("a", lease=reply.lease_id)[0].success
 
 
 def test_take_back_of_an_unknown_lease_does_nothing(driver: Driver) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,11 +11,11 @@ from .scripted_server import Script, ScriptedServer
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Script], ScriptedServer]]:
+def serve() -> Iterator[Callable[..., ScriptedServer]]:
     servers: list[ScriptedServer] = []
 
-    def start(script: Script) -> ScriptedServer:
-        servers.append(ScriptedServer(script))
+    def start(script: Script, tls: ssl.SSLContext | None = None) -> ScriptedServer:
+        servers.append(ScriptedServer(script, tls))
         return servers[-1]
 
     yield start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -67,8 +68,9 @@ Script = Callable[[Asked], Reply | Drop | Hang]
 class ScriptedServer:
     """Listens at once; `close` ends it and every connection."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, tls: ssl.SSLContext | None = None) -> None:
         self.script = script
+        self._tls = tls
         self.asked: list[Asked] = []
         self._changed = threading.Condition()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -118,6 +120,17 @@ class ScriptedServer:
             thread.start()
 
     def _serve(self, connection: socket.socket, number: int) -> None:
+        if self._tls is None:
+            self._converse(connection, connection, number)
+            return
+        try:
+            secured = self._tls.wrap_socket(connection, server_side=True)
+        except OSError:
+            connection.close()
+            return
+        self._converse(connection, secured, number)
+
+    def _converse(self, raw: socket.socket, connection: socket.socket, number: int) -> None:
         stream = connection.makefile("rb")
         try:
             while self._serve_one(connection, stream.readline, stream.read, number):
@@ -126,8 +139,8 @@ class ScriptedServer:
             pass
         finally:
             with self._changed:
-                if connection in self._open:
-                    self._open.remove(connection)
+                if raw in self._open:
+                    self._open.remove(raw)
             stream.close()
             connection.close()
 
@@ -139,7 +152,7 @@ class ScriptedServer:
         number: int,
     ) -> bool:
         line = readline()
-        if not line:
+        if not line.startswith((b"GET ", b"POST ", b"PUT ", b"DELETE ")):
             return False
         method, target, _ = line.decode().split(" ")
         headers: dict[str, str] = {}

@@ -95,7 +95,11 @@ def bundles(say: Say) -> None:
     put: Json = {"op": "put", "ns": "n", "key": "k", "value": 1, "forever": True}
     push: Json = {"type": "push", "items": [{"queue": "q", "payload": 1, "transactionId": "u"}]}
     get: Json = {"op": "get", "ns": "n", "key": "k"}
+    position: Json = {"queue": "q", "consumerGroup": "p", "offset": 1, "metadata": "mine"}
     body: Json = {"operations": [push], "kv": [put, get], "timers": [schedule]}
+    say("POST", "/api/v1/transaction", {"positions": [position]})
+    conflated = say("GET", "/api/v1/pop/queue/q?consumerGroup=c&conflation=true")
+    assert conflated["conflation"]
     say("POST", "/api/v1/transaction", body)
     assert not say("POST", "/api/v1/transaction", {"operations": [push]})["success"]
     check: Json = {"op": "check", "ns": "n", "key": "k", "expect": 77, "required": True}
@@ -160,6 +164,7 @@ def inspection(say: Say) -> None:
     for path in ("", "/g", "/lagging?minLagSeconds=1"):
         say("GET", f"{groups}{path}")
     say("GET", f"{groups}/none", status=404)
+    say("POST", f"{groups}/positions", {"consumerGroup": "g"})
     letter = say("GET", "/api/v1/dlq?queue=q")["messages"][0]
     at = f"/api/v1/messages/{letter['partitionId']}"
     say("GET", "/api/v1/messages?queue=q")

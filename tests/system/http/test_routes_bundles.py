@@ -141,6 +141,9 @@ def test_traces_survive_in_transactions_only(wire: Wire) -> None:
         {"operations": [{}]},
         {"operations": [{"type": "push", "queue": "q"}]},
         {"operations": [], "positions": [{}]},
+        {"positions": [{"queue": "q", "consumerGroup": "g"}]},
+        {"positions": [{"queue": "q", "consumerGroup": "g", "offset": -1}]},
+        {"positions": [{"queue": "q", "consumerGroup": "", "offset": 1}]},
     ],
 )
 def test_a_malformed_transaction_is_400(wire: Wire, body: Json) -> None:
@@ -257,3 +260,48 @@ def test_the_longest_and_a_negative_delay_are_taken(wire: Wire) -> None:
         wire, operation("far", delayMs=90 * DAY_MS), operation("past", delayMs=-10_000)
     )
     assert str(past["deliverAt"]) < str(far["deliverAt"])
+
+
+def test_positions_ride_in_a_transaction_and_are_read_back(wire: Wire) -> None:
+    wire.push("a", "b", "c")
+    place: dict[str, Json] = {"queue": "q", "partition": "p", "consumerGroup": "g"}
+    body: Json = {"positions": [{**place, "offset": 2, "metadata": "mine"}]}
+    done = wire.record("POST", "/api/v1/transaction", body)
+    assert done["results"] == [
+        {"index": 0, "opIndex": 0, "type": "position", "success": True, **place, "offset": 2}
+    ]
+    asked: Json = {
+        "consumerGroup": "g",
+        "entries": [{"queue": "q", "partition": "p"}, {"queue": "q"}, {"queue": "none"}],
+    }
+    found = wire.record("POST", "/api/v1/consumer-groups/positions", asked)
+    assert found == {
+        "consumerGroup": "g",
+        "entries": [
+            {"queue": "q", "partition": "p", "offset": 2, "metadata": "mine"},
+            {"queue": "q", "partition": "Default", "offset": None},
+            {"queue": "none", "partition": "Default", "offset": None},
+        ],
+    }
+    forgotten: Json = {"positions": [{**place, "offset": None}]}
+    assert wire.record("POST", "/api/v1/transaction", forgotten)["success"] is True
+    rest: Json = {"consumerGroup": "g"}
+    assert wire.record("POST", "/api/v1/consumer-groups/positions", rest)["entries"] == []
+    missing: Json = {"positions": [{**place, "queue": "none", "offset": 1}]}
+    rolled_back = wire.record("POST", "/api/v1/transaction", missing)
+    assert (rolled_back["success"], rolled_back["reason"]) == (False, "queue_not_found")
+    assert "rolled back" in str(rolled_back["error"])
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"consumerGroup": ""}, {"consumerGroup": "g", "entries": [{}]}]
+)
+def test_positions_are_asked_for_by_group(wire: Wire, body: Json) -> None:
+    assert wire.send("POST", "/api/v1/consumer-groups/positions", body).status == 400
+
+
+def test_a_note_has_a_bound(wire: Wire) -> None:
+    wire.push("a")
+    position: Json = {"queue": "q", "consumerGroup": "g", "offset": 0, "metadata": "x" * 4097}
+    record = wire.record("POST", "/api/v1/transaction", {"positions": [position]}, 413)
+    assert record["code"] == "too_large"

@@ -225,11 +225,6 @@ def test_autopilot_is_echoed_only_when_engaged(wire: Wire) -> None:
     assert body["autopilot"] == {"partitions": 1, "batch": 3, "waitMs": 100}
 
 
-def test_conflation_is_refused_not_ignored(wire: Wire) -> None:
-    record = wire.record("GET", "/api/v1/pop/queue/q?conflation=true&consumerGroup=g", b"", 400)
-    assert "conflation" in str(record["error"])
-
-
 def test_ack_answers_an_array_even_for_one(wire: Wire) -> None:
     wire.push("a")
     (message,) = wire.pop()

@@ -135,6 +135,7 @@ class NodeProcess:
         self._config_path = folder / f"{self.name}.json"
         self.process: subprocess.Popen[bytes] | None = None
         self.context: ssl.SSLContext | None = None
+        self.environment: dict[str, str] = {}
 
     def start(self) -> None:
         """Start the process."""
@@ -142,7 +143,12 @@ class NodeProcess:
         command = [sys.executable, "-m", "atleastonce.system.node", str(self._config_path)]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stderr=log, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, **self.environment},
             )
 
     def client(self, timeout_s: float = 20.0) -> Client:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import trio
+
+from atleastonce.system.broker.commands import Pop, TakeBack
+from atleastonce.system.http.server import Delivery
+from atleastonce.system.node.receipts import read_receipt, receipt
 
 from .virtual_nodes import HangingUp, VirtualCluster, VirtualNode, read, run_virtual
 
@@ -115,6 +120,54 @@ def test_a_claim_whose_client_is_gone_is_taken_back_with_its_attempt() -> None:
         assert leader.counters.take_backs == 3
 
     run_virtual(scenario)
+
+
+@pytest.mark.parametrize("own_id", [True, False])
+def test_a_claim_that_two_leaders_answered_goes_back_when_its_client_is_gone(own_id: bool) -> None:
+    """The first leader dies between the claim's commit and its answer's way to the client."""
+
+    async def scenario(cluster: VirtualCluster) -> None:
+        leader = await cluster.leader()
+        waiter, other = await cluster.followers()
+        await other.push("q", "x")
+        # The answer of the first leader is made, and never leaves it.
+        leader.node.proposals.applied = lambda *_: None  # type: ignore[method-assign]
+        deliveries: list[Delivery] = []
+        headers = {"x-request-id": "mine"} if own_id else {}
+
+        async def ask() -> None:
+            target = "/api/v1/pop/queue/q?batch=1&leaseSeconds=60&wait=true&timeout=20000"
+            deliveries.append(await waiter.call("GET", target, headers=headers))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            with trio.fail_after(2):
+                while await held(other) == 0:
+                    await trio.sleep(0.01)
+            leader.stop()
+        (delivery,) = deliveries
+        assert read(delivery)[0] == 200
+        assert delivery.on_lost is not None
+        delivery.on_lost()
+        await trio.sleep(0.2)
+        status, popped = await other.pop("q", batch=1)
+        assert status == 200
+        assert popped["messages"][0]["deliveryAttempt"] == 1
+
+    run_virtual(scenario)
+
+
+async def held(node: VirtualNode) -> int:
+    """How many claims a node's copy of the state knows."""
+    await trio.lowlevel.checkpoint()
+    return len(node.node.machine._state.claims.summary())
+
+
+def test_a_receipt_names_what_is_to_be_undone_and_garbage_names_nothing() -> None:
+    pop = Pop(request_id="r", queue="q", asking="node 1-ab-7", trial=3)
+    assert read_receipt(receipt("lease", pop)) == TakeBack("lease", "node 1-ab-7", 3)
+    for garbage in ("", " ", "lease", "lease a", "lease a -1", "lease a \u0663"):
+        assert read_receipt(garbage).trial == 0
 
 
 def test_a_vanished_follower_leaves_no_claim() -> None:

@@ -255,6 +255,7 @@ def test_no_change_while_the_one_before_is_not_committed() -> None:
 def test_the_planted_defect_takes_both() -> None:
     leader = ScriptedServer(log=[1], bugs=frozenset(["config-change-before-commit"]))
     leader.win()
+    leader.receive("n2", AppendReply(2, False, 1, 0, 0, 1))
     leader.change(AddLearner("n4"))
     leader.change(AddLearner("n5"))
     assert leader.core.members.learners == ("n4", "n5")
@@ -300,3 +301,18 @@ def test_a_member_is_not_added_again_with_another_data_directory() -> None:
     leader.receive("n2", accepted(1, 2))
     leader.change(AddLearner("n4", "second"))
     assert refusals(leader) == ["incarnation_known"]
+
+
+def test_a_learner_that_has_never_answered_is_not_promoted() -> None:
+    leader = scripted_leader()
+    leader.change(AddLearner("n4"))
+    leader.receive("n2", accepted(1, 2))
+    leader.change(Promote("n4"))
+    assert refusals(leader) == ["learner_behind"]
+
+
+def test_a_new_leader_that_has_heard_no_majority_changes_nothing() -> None:
+    leader = ScriptedServer(log=[1], bugs=frozenset(["config-change-before-commit"]))
+    leader.win()
+    leader.change(AddLearner("n4"))
+    assert refusals(leader) == ["no_quorum"]

@@ -33,7 +33,7 @@ def test_workers_are_forked_from_one_booted_server_and_do_jobs(
     assert len(workers) == 2
     assert {int(field(pid, "PPid")) for pid in workers} == {server}
     assert int(field(server, "PPid")) == status["master"]
-    assert {os.getsid(pid) for pid in workers} == set(workers)
+    wait_for(lambda: {os.getsid(pid) for pid in workers} == set(workers), "sessions of their own")
     assert field(server, "Threads") == "1"
     for number in range(8):
         broker.push("quick", f"job-{number}", f"p-{number:04d}")

@@ -23,6 +23,11 @@ HANDING_OVER = (
 )
 
 
+CHANGING = Knobs(
+    length_us=4_000_000, spares=1, checkpoint_every=10, think_us=10_000, change_pause_us=100_000
+)
+
+
 def run_with(*faults: Fault) -> Outcome:
     outcome = run(Scenario(3, KNOBS, faults))
     assert outcome.violation is None
@@ -91,6 +96,44 @@ def test_overlapping_crashes_keep_a_node_down_until_the_last_ends() -> None:
         Fault(1_200_000, "pause", 0, 2_000_000),
     )
     assert outcome.counters.crashes == 1
+
+
+def test_checkpoints_compact_logs_and_a_node_that_was_away_needs_a_snapshot() -> None:
+    knobs = Knobs(length_us=4_000_000, checkpoint_every=5, think_us=10_000)
+    outcome = run(Scenario(3, knobs, (Fault(500_000, "bounce", 1, 2_000_000),)))
+    assert outcome.violation is None
+    assert outcome.counters.compactions > 10
+    assert outcome.counters.snapshots >= 1
+    assert outcome.counters.installs >= 1
+
+
+def test_a_long_enough_log_tail_saves_the_snapshot() -> None:
+    knobs = Knobs(length_us=4_000_000, checkpoint_every=5, think_us=10_000, log_tail=10_000)
+    outcome = run(Scenario(3, knobs, (Fault(500_000, "bounce", 1, 2_000_000),)))
+    assert outcome.violation is None
+    assert outcome.counters.checkpoints > 10
+    assert outcome.counters.snapshots == 0
+
+
+def test_an_operator_changes_the_membership_while_clients_write() -> None:
+    outcome = run(Scenario(3, CHANGING, ()))
+    assert outcome.violation is None
+    assert outcome.counters.changes > 5
+    assert outcome.counters.acked > 100
+
+
+def test_a_wiped_node_loses_its_disk_and_is_replaced() -> None:
+    outcome = run(Scenario(3, CHANGING, (Fault(1_000_000, "wipe", 1, 300_000),)))
+    assert outcome.violation is None
+    assert outcome.counters.wipes == 1
+    assert outcome.counters.installs >= 1
+
+
+def test_a_disk_that_the_majority_needs_is_not_wiped() -> None:
+    faults = (Fault(1_000_000, "wipe", 1, 300_000), Fault(1_500_000, "wipe", 2, 300_000))
+    outcome = run(Scenario(3, KNOBS, faults))
+    assert outcome.violation is None
+    assert outcome.counters.wipes == 1
 
 
 def test_the_swarm_draws_every_kind_and_no_run_draws_all() -> None:

@@ -17,10 +17,12 @@ SEEDS_MAX = {
     "always-truncate": 10,  # 1
     "commit-by-minority": 10,  # 1
     "commit-old-term": 100,  # 1 to 15
+    "config-change-before-commit": 60,  # 1 to 9
     "double-vote": 60,  # 1 to 11
     "no-noop-on-win": 20,  # 1 to 4
     "no-up-to-date-check": 100,  # 2 to 25
     "quorum-off-by-one": 10,  # 1
+    "snapshot-overwrites-newer-log": 150,  # 1 to 28
     "vote-not-persisted": 100,  # 1 to 17
 }
 
