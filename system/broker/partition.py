@@ -63,18 +63,18 @@ class Partition(msgspec.Struct, eq=False, gc=False):
 
     def append(self, run: Run) -> None:
         """Add messages at the end. Cost: their transaction ids."""
-        assert run.first == self.end, f"offset {run.first} after end {self.end}"
+        runs, end = self._runs, self.end
+        assert run.first == end, f"offset {run.first} after end {end}"
         assert run.created_us >= self.last_write_us, (
             f"created {run.created_us} before {self.last_write_us}"
         )
-        runs = self._runs
         if isinstance(runs, list):
             runs.append(run)
         elif len(runs) < LISTED_FROM - 1:
             self._runs = (*runs, run)
         else:
             self._runs = [*runs, run]
-        self.end += run.count
+        self.end = end + (1 if isinstance(run.names, str) else len(run.names))
         self.last_write_us = run.created_us
         if self._index is not None:
             self._note(self._index, run)
@@ -146,10 +146,15 @@ class Partition(msgspec.Struct, eq=False, gc=False):
 
     def run_at(self, offset: int) -> Run:
         """The run that a remembered offset is in. Cost: a search among the runs."""
+        return self._runs[self._place_of(offset)]
+
+    def _place_of(self, offset: int) -> int:
         runs = self._runs
         if runs[-1].first <= offset:
-            return runs[-1]
-        return runs[bisect_right(runs, offset, self._skipped, key=_first) - 1]
+            return len(runs) - 1
+        if runs[self._skipped].first == offset:
+            return self._skipped
+        return bisect_right(runs, offset, self._skipped, key=_first) - 1
 
     def created_us(self, offset: int) -> int:
         """When a remembered message was created."""
@@ -164,10 +169,7 @@ class Partition(msgspec.Struct, eq=False, gc=False):
         assert first >= self.log_start, f"offset {first} below log start {self.log_start}"
         if first >= min(end, self.end):
             return
-        runs = self._runs
-        place = len(runs) - 1
-        if runs[place].first > first:
-            place = bisect_right(runs, first, self._skipped, key=_first) - 1
+        runs, place = self._runs, self._place_of(first)
         while place < len(runs) and runs[place].first < end:
             run = runs[place]
             yield run, max(first, run.first), min(end, run.first + run.count)
@@ -175,14 +177,22 @@ class Partition(msgspec.Struct, eq=False, gc=False):
 
     def messages(self, first: int, count: int, store: MessageStore | None) -> list[Message]:
         """Up to `count` retained messages from `first` on. Cost: those, and their runs' reads."""
-        run = self.run_at(first) if first < self.end else None
-        if run is not None and run.first + run.count >= min(first + count, self.end):
-            return run.messages(self.number, first, min(first + count, self.end), store)
-        return [
-            message
-            for run, start, end in self.runs(first, first + count)
-            for message in run.messages(self.number, start, end, store)
-        ]
+        assert first >= self.log_start, f"offset {first} below log start {self.log_start}"
+        end = min(first + count, self.end)
+        if first >= end:
+            return []
+        runs, place = self._runs, self._place_of(first)
+        run = runs[place]
+        if end <= run.first + run.count:
+            return run.messages(self.number, first, end, store)
+        found: list[Message] = []
+        while first < end:
+            run = runs[place]
+            stop = min(run.first + run.count, end)
+            found += run.messages(self.number, first, stop, store)
+            first = stop
+            place += 1
+        return found
 
     def message(self, offset: int, store: MessageStore | None) -> Message:
         """The retained message at an offset."""
@@ -277,6 +287,9 @@ class Partition(msgspec.Struct, eq=False, gc=False):
 
     def _note(self, index: dict[str, int], run: Run) -> None:
         offset = run.first
+        if isinstance(run.names, str) and run.names not in index:
+            index[run.names] = offset
+            return
         names = run.all_names
         if index.keys().isdisjoint(names):
             index.update(zip(names, range(offset, offset + len(names)), strict=True))

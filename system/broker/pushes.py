@@ -41,6 +41,11 @@ def push(state: State, mint: Mint, command: Push) -> PushReply:
             places.setdefault((item.queue, item.partition), []).append(place)
         results = [_UNANSWERED] * len(items)
         for own in places.values():
+            if len(own) == 1:
+                (place,) = own
+                results[place], is_unsure = _store_one(state, mint, items[place], request)
+                needs_memory = needs_memory or is_unsure
+                continue
             mine = items if len(own) == len(items) else [items[place] for place in own]
             answers, is_unsure = _store_run(state, mint, mine, request)
             needs_memory = needs_memory or is_unsure

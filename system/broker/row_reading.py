@@ -65,7 +65,10 @@ from .state import State
 from .stream_replies import StreamRow
 from .stream_table import StreamQuery
 
+SHARED_MAX: Final = 4096
+
 Shape = TypeVar("Shape")
+Value = TypeVar("Value", int, str)
 
 _REPLIES: Final = {kind.__name__: kind for kind in get_args(Reply)}
 
@@ -95,6 +98,7 @@ class _Restorer:
         self._queues: dict[int, Queue] = {}
         self._groups: dict[int, Group] = {}
         self._cursors: dict[int, Cursor] = {}
+        self._kept: dict[int | str, int | str] = {}
         self._tables: dict[bytes, Callable[[bytes, bytes], None]] = {
             COUNTERS: self._counters,
             QUEUES: self._queue,
@@ -140,6 +144,15 @@ class _Restorer:
     def _pass_over(self, key: bytes, value: bytes) -> None:
         """Payloads are read when somebody wants them."""
 
+    def _shared(self, value: Value) -> Value:
+        """The same object for equal values that come near each other: there may be a million."""
+        kept = self._kept
+        if len(kept) > SHARED_MAX:
+            kept.clear()
+        found = kept.setdefault(value, value)
+        assert type(found) is type(value)
+        return found
+
     def _counters(self, key: bytes, value: bytes) -> None:
         row = _decoder(CountersRow).decode(value)
         if row.version != ROWS_VERSION:
@@ -176,6 +189,10 @@ class _Restorer:
         row = _decoder(CursorRow).decode(value)
         number = number_of(key)
         partition, group = self._state.partitions[row.partition], self._groups[row.group]
+        released = row.position.released
+        if released is not None:
+            shared = self._shared(released.lease_id)
+            msgspec.structs.force_setattr(released, "lease_id", shared)
         cursor = Cursor(number, partition, group, row.position, row.is_contacted)
         cursor.ticket = row.ticket
         group.cursors[partition.number] = cursor
@@ -185,7 +202,8 @@ class _Restorer:
     def _run(self, key: bytes, value: bytes) -> None:
         row = _decoder(RunRow).decode(value)
         number, first = place_of(key)
-        run = Run(first, row.created_us, row.names, row.size, row.mark, row.request, None)
+        created_us, request = self._shared(row.created_us), self._shared(row.request)
+        run = Run(first, created_us, row.names, row.size, row.mark, request, None)
         self._state.partitions[number].restore(run)
 
     def _claim(self, key: bytes, value: bytes) -> None:

@@ -85,7 +85,13 @@ def take_rows(state: State) -> tuple[list[Row], list[Run]]:
             rows.append((placed(PAYLOADS, partition, first), _ENCODE(run.body)))
             written.append(run)
     rows += _tables(state)
+    # What is put comes first: the store puts runs of rows at once.
+    rows.sort(key=_is_deletion)
     return rows, written
+
+
+def _is_deletion(row: Row) -> bool:
+    return row[1] is None
 
 
 def _objects(state: State) -> Iterator[Row]:
