@@ -124,7 +124,7 @@ _ALL: Final = (
         "a waiting pop whose client has hung up still claims what comes, and nobody takes it back",
         "claim-left-behind",
         "none",
-        (),
+        (("hang_up", "0.4"),),
         "queue",
     ),
     Bug(
