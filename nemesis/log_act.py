@@ -97,7 +97,7 @@ class FlipLog(KillNodes):
         evidence = await super().bite()
         stream = random.Random(self.fault.choice)
         names = [target.name for target in self.targets]
-        # A third of the faults leaves a minority whose logs are whole, which may outvote the damage.
+        # A third of the faults leaves a minority with whole logs, which may outvote the damage.
         count = len(names) // 2 + 1 if self.fault.choice % 3 == 0 else len(names)
         for node in sorted(stream.sample(names, count)):
             self.damages[node] = Damage.do(self.stage.world.node_data(node), stream)
