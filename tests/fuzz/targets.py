@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final
 
-from atleastonce.system.broker.machine import Machine
-from atleastonce.system.broker.planner import Planner
 from atleastonce.system.http.framing import (
     FramingError,
     HttpLimits,
@@ -20,15 +18,7 @@ from atleastonce.system.http.framing import (
     RequestParser,
     encode_response,
 )
-from atleastonce.system.http.routes import (
-    Answer,
-    FetchRequest,
-    Local,
-    PopRequest,
-    ReadRequest,
-    render,
-    route,
-)
+from atleastonce.system.http.routes import Answer, Local, route
 from atleastonce.system.node import frames
 from atleastonce.system.raft.messages import (
     Entry,
@@ -42,12 +32,13 @@ from atleastonce.system.storage.format import Encoder, SegmentHeader, segment_na
 from atleastonce.system.storage.simdisk import SimDisk
 from atleastonce.system.storage.wal import Wal, WalLimits
 
+from ..system.http.wire import Wire
+
 Target = Callable[[bytes], None]
 
 LIMITS: Final = HttpLimits(header_bytes_max=2048, body_bytes_max=64 * 1024)
 FRAME_BYTES_MAX: Final = 4096
 LOG: Final = "log"
-NOW_US: Final = 1_800_000_000_000_000
 REFUSALS: Final = frozenset({400, 405, 413, 431, 505})
 STATED: Final = frozenset({200, 201, 204, 400, 403, 404, 409, 413})
 
@@ -176,11 +167,20 @@ def http(data: bytes) -> None:
     requests, failed = _parse(stream, [])
     pieces, failed_in_pieces = _parse(stream, [min(cut, len(stream))])
     assert (requests, failed) == (pieces, failed_in_pieces), "how bytes arrive makes a difference"
-    broker = Broker()
+    wire = Wire()
     for request in requests:
-        answer = broker.answer(request)
+        answer = _answer(wire, request)
         assert answer.status in STATED, f"{answer.status} is not stated"
         encode_response(answer.status, answer.body, answer.content_type, answer.headers, False)
+
+
+def _answer(wire: Wire, request: Request) -> Answer:
+    """What the client would get; a local answer is an empty one."""
+    request_id = request.headers.get("x-request-id", "r")
+    found = route(request.method, request.target, request.headers, request.body, request_id)
+    if isinstance(found, Answer):
+        return found
+    return Answer(200, b"") if isinstance(found, Local) else wire.carry(found)
 
 
 def _parse(stream: bytes, cuts: list[int]) -> tuple[list[Request], bool]:
@@ -202,32 +202,6 @@ def _taken(parser: RequestParser) -> tuple[list[Request], bool]:
             raise
         return requests, True
     return requests, False
-
-
-class Broker:
-    """One leader without a cluster: every request is planned, applied and rendered."""
-
-    def __init__(self) -> None:
-        self.machine = Machine()
-        self._planner = Planner(lambda count: bytes(range(count)))
-        self._index = 0
-
-    def answer(self, request: Request) -> Answer:
-        """What the client would get; a local answer is an empty one."""
-        request_id = request.headers.get("x-request-id", "r")
-        found = route(request.method, request.target, request.headers, request.body, request_id)
-        if isinstance(found, Answer):
-            return found
-        if isinstance(found, Local):
-            return Answer(200, b"")
-        if isinstance(found, ReadRequest | FetchRequest):
-            return render(found, self.machine.read(found.query, NOW_US))
-        if isinstance(found, PopRequest):
-            self.machine.can_pop(found.command, NOW_US)
-        self._index += 1
-        entry = self._planner.plan(NOW_US + self._index, (found.command,))
-        (reply,) = self.machine.apply(self._index, entry)
-        return render(found, reply)
 
 
 TARGETS: Final[dict[str, Target]] = {"peer": peer, "raft": raft, "log": log, "http": http}
