@@ -11,6 +11,7 @@ import msgspec
 from ..broker.commands import Batch, decode_batch
 from ..raft.messages import Entry, EntryKind, HardState
 from ..storage.errors import DamagedLogError
+from ..storage.format import Base
 from ..storage.inspection import LogFolder, SeenRecord
 from .boot import LOG_DIRECTORY
 
@@ -36,7 +37,7 @@ def open_folder(data_dir: Path) -> LogFolder:
     folder = data_dir / LOG_DIRECTORY if (data_dir / LOG_DIRECTORY).is_dir() else data_dir
     try:
         opened = LogFolder(folder)
-        if opened.segments():
+        if not opened.is_empty:
             return opened
         opened.close()
     except OSError as error:
@@ -51,7 +52,6 @@ def verify(folder: LogFolder) -> Facts:
         DamagedLogError: With file, offset and remedy.
     """
     recovered = folder.replay()
-    assert recovered is not None, "an opened folder has segments"
     records = 0
     for seen in folder.records():
         records += 1
@@ -111,6 +111,10 @@ def dump(folder: LogFolder, with_commands: bool) -> Iterator[Facts]:
                 facts["commands"] = [_command(each, with_commands) for each in batch.commands]
         elif isinstance(content, HardState):
             facts |= {"term": content.term, "votedFor": content.voted_for}
+        elif isinstance(content, Base):
+            state = content.hard_state
+            facts |= {"term": state.term, "votedFor": state.voted_for}
+            facts |= {"lastIndex": content.last_index, "isReset": content.is_reset}
         elif content is not None:
             facts["fromIndex"] = content
         yield facts

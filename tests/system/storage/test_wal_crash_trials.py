@@ -10,21 +10,25 @@ import contextlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
+import msgspec
 import pytest
 
 from atleastonce.system.raft.messages import Entry, EntryKind, HardState
 from atleastonce.system.storage.errors import DamagedLogError, DiskFailedError
-from atleastonce.system.storage.format import Encoder, Record, SegmentHeader, segment_name
+from atleastonce.system.storage.format import Record
+from atleastonce.system.storage.manifest import Manifest, SealedSegment
 from atleastonce.system.storage.recovery import Recovered, Replay, Tail
+from atleastonce.system.storage.segments import SegmentFiles
 from atleastonce.system.storage.simdisk import SimDisk
-from atleastonce.system.storage.wal import Wal, WalLimits, _DiskErrors
+from atleastonce.system.storage.wal import Wal, WalLimits
 
 TRIALS = 6_000
 MUTANT_TRIALS = 1_500
+NEW_STATE = HardState(0, None)
 
-Change = HardState | int | Entry
-State = tuple[HardState, list[Entry]]
+Change: TypeAlias = "HardState | int | Entry | Reset"
 
 
 class PowerLostError(Exception):
@@ -69,38 +73,73 @@ class FragileDisk(SimDisk):
         self._count()
         super().rename(old, new)
 
+    def unlink(self, path: str) -> None:
+        self._count()
+        super().unlink(path)
+
+
+@dataclass(frozen=True)
+class Reset:
+    """The log begins anew behind an entry."""
+
+    index: int
+
+
+@dataclass
+class State:
+    """What a log amounts to."""
+
+    hard_state: HardState = NEW_STATE
+    entries: dict[int, Entry] = field(default_factory=dict)
+    last_index: int = 0
+
+    def take(self, change: Change) -> None:
+        if isinstance(change, HardState):
+            self.hard_state = change
+        elif isinstance(change, Entry):
+            self.entries[change.index] = change
+            self.last_index = change.index
+        elif isinstance(change, Reset):
+            self.entries.clear()
+            self.last_index = change.index
+        else:
+            self.last_index = change - 1
+
+    def is_in(self, found: Recovered, purged: int) -> bool:
+        """Whether a log holds just this, but for entries up to `purged` that may be gone."""
+        if self.hard_state != found.hard_state or self.last_index != found.last_index:
+            return False
+        kept = {entry.index: entry for entry in found.entries}
+        wanted = {index: each for index, each in self.entries.items() if index <= self.last_index}
+        return kept.items() <= wanted.items() and all(
+            index in kept or index <= purged for index in wanted
+        )
+
 
 @dataclass
 class Model:
     """What the log must hold: a base state, what was appended since, and how much is confirmed."""
 
-    base: State = field(default_factory=lambda: (HardState(0, None), []))
+    base: State = field(default_factory=State)
     changes: list[Change] = field(default_factory=list)
     confirmed: int = 0
+    purged: int = 0
     lost: list[Change] = field(default_factory=list)
 
     def recover(self, found: Recovered) -> None:
-        hard_state, entries = self.base[0], list(self.base[1])
+        state = State(self.base.hard_state, dict(self.base.entries), self.base.last_index)
         position = 0
-        while True:
-            same = hard_state == found.hard_state and entries == found.entries
-            if same and position >= self.confirmed:
-                break
+        while position < self.confirmed or not state.is_in(found, self.purged):
             if position == len(self.changes):
                 raise ViolationError(
-                    f"recovered {len(found.entries)} entries and {found.hard_state}: no state "
-                    f"after {self.confirmed} to {len(self.changes)} of the changes"
+                    f"recovered {found.start_index} to {found.last_index} and {found.hard_state}: "
+                    f"no state after {self.confirmed} to {len(self.changes)} of the changes"
                 )
-            change = self.changes[position]
-            if isinstance(change, HardState):
-                hard_state = change
-            elif isinstance(change, Entry):
-                entries.append(change)
-            else:
-                del entries[change - 1 :]
+            state.take(self.changes[position])
             position += 1
         self.lost = self.changes[position:]
-        self.base = (hard_state, entries)
+        state.entries = {entry.index: entry for entry in found.entries}
+        self.base = state
         self.changes = []
         self.confirmed = 0
 
@@ -146,7 +185,7 @@ class Trial:
 
     def _live(self) -> None:
         wal = self._open()
-        length = len(self.model.base[1])
+        length = self.model.base.last_index
         if self.model.lost and self.random.randrange(2):
             for change in self.model.lost:
                 length = self._append(wal, [change], length)
@@ -160,6 +199,7 @@ class Trial:
                 self.disk.space_bytes = self.random.randrange(2_000)
             if self.random.randrange(2):
                 self._sync(wal)
+                self._purge(wal, length)
         if self.random.randrange(5) == 0:
             wal.close()
             self.model.confirmed = len(self.model.changes)
@@ -169,8 +209,11 @@ class Trial:
         if self.random.randrange(4) == 0:
             self.term += 1
             changes.append(HardState(self.term, self.random.choice((None, "n1", "n2"))))
-        if length and self.random.randrange(6) == 0:
-            length -= self.random.randrange(min(length, 3))
+        if self.random.randrange(20) == 0:
+            length += self.random.randrange(5)
+            changes.append(Reset(length))
+        elif length > self.model.purged and self.random.randrange(6) == 0:
+            length -= self.random.randrange(min(length - self.model.purged, 3))
             changes.append(length)
             length -= 1
         for _ in range(self.random.randrange(4)):
@@ -185,8 +228,19 @@ class Trial:
         hard_state = next((change for change in changes if isinstance(change, HardState)), None)
         cut = next((change for change in changes if isinstance(change, int)), None)
         entries = [change for change in changes if isinstance(change, Entry)]
-        wal.append(hard_state, cut, entries)
-        return (length if cut is None else cut - 1) + len(entries)
+        reset = next((change.index for change in changes if isinstance(change, Reset)), None)
+        if reset is not None:
+            # As in a node: whatever is in the checkpoint behind a reset was committed.
+            self.model.purged = reset
+        wal.append(hard_state, cut, entries, None if reset is None else (reset, self.term))
+        length = reset if reset is not None else length if cut is None else cut - 1
+        return length + len(entries)
+
+    def _purge(self, wal: Wal, length: int) -> None:
+        if self.random.randrange(3) == 0:
+            # Never cut off later than this, as what is in a checkpoint was committed.
+            self.model.purged = max(self.model.purged, length - self.random.randrange(6))
+            wal.purge(self.model.purged)
 
     def _sync(self, wal: Wal) -> None:
         try:
@@ -223,26 +277,31 @@ class DiskWithoutDirectorySync(FragileDisk):
             super().fsync_dir(directory)
 
 
+class FilesRenamedBeforeFsync(SegmentFiles):
+    def make(self, name: str, content: Sequence[bytes]) -> None:
+        disk, path = self._disk, self.path(name)
+        disk.create(path + ".tmp")
+        disk.append(path + ".tmp", content)
+        disk.rename(path + ".tmp", path)
+        disk.fsync_dir(self._directory)
+        disk.fsync(path)
+
+
 class RenameBeforeFsync(Wal):
-    def _begin_segment(self, seed: int) -> None:
-        first_seq = self._encoder.next_seq
-        disk = self._disk
-        self._path = f"{self._directory}/{segment_name(first_seq)}"
-        header = SegmentHeader(first_seq, first_seq - 1, seed).encode()
-        with _DiskErrors(self, "make", self._path):
-            disk.create(self._path + ".tmp")
-            disk.append(self._path + ".tmp", [header])
-            disk.rename(self._path + ".tmp", self._path)
-            disk.fsync_dir(self._directory)
-            disk.fsync(self._path)
-        self._size = len(header)
-        self._encoder = Encoder(seed, seed, first_seq)
+    files_type = FilesRenamedBeforeFsync
 
 
 class RotateWithoutSync(Wal):
-    def _rotate(self) -> None:
-        self._flush()
-        self._begin_segment(self._encoder.chain)
+    is_sealing = False
+
+    def _seal(self) -> None:
+        self.is_sealing = True
+        super()._seal()
+        self.is_sealing = False
+
+    def _sync(self) -> None:
+        if not self.is_sealing:
+            super()._sync()
 
 
 class RetryFsync(Wal):
@@ -262,7 +321,7 @@ class NoTailTruncate(Wal):
     def _write(self) -> int:
         data = b"".join(self._encoder.take())
         if data:
-            with _DiskErrors(self, "write", self._path):
+            with self._refusals("write", self._path):
                 self._disk.pwrite(self._path, self._size, data)
             self._size += len(data)
         return len(data)
@@ -317,10 +376,46 @@ class HardStateLast(Wal):
     """Reorders a batch: the entries of a new term before the term."""
 
     def append(
-        self, hard_state: HardState | None, truncate_from: int | None, entries: Sequence[Entry]
+        self,
+        hard_state: HardState | None,
+        truncate_from: int | None,
+        entries: Sequence[Entry],
+        reset: tuple[int, int] | None = None,
     ) -> None:
-        super().append(None, truncate_from, entries)
+        super().append(None, truncate_from, entries, reset)
         super().append(hard_state, None, [])
+
+
+class DeleteBeforeManifest(Wal):
+    def _drop(self, segments: tuple[SealedSegment, ...]) -> int:
+        self._delete(segment.name for segment in segments)
+        kept, self._sealed = self._sealed, self._sealed[len(segments) :]
+        if kept != self._sealed:
+            self._write_manifest()
+        return len(segments)
+
+
+class FilesListedBeforeMade(SegmentFiles):
+    manifest: Manifest | None = None
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+        super().write_manifest(manifest)
+
+    def make(self, name: str, content: Sequence[bytes]) -> None:
+        if self.manifest is not None and name.endswith(".wal"):
+            active = msgspec.structs.replace(self.manifest.active, name=name)
+            super().write_manifest(msgspec.structs.replace(self.manifest, active=active))
+        super().make(name, content)
+
+
+class ListBeforeMake(Wal):
+    files_type = FilesListedBeforeMade
+
+
+class PurgeTooMuch(Wal):
+    def purge(self, index: int) -> int:
+        return super().purge(index + 3)
 
 
 @pytest.mark.parametrize(
@@ -338,6 +433,9 @@ class HardStateLast(Wal):
         (TornTailTakenForRot, FragileDisk),
         (MarkBeforeSync, FragileDisk),
         (HardStateLast, FragileDisk),
+        (DeleteBeforeManifest, FragileDisk),
+        (ListBeforeMake, FragileDisk),
+        (PurgeTooMuch, FragileDisk),
     ],
     ids=lambda kind: kind.__name__,
 )
