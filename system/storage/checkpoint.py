@@ -19,12 +19,13 @@ from zlib import crc32
 import lmdb
 import msgspec
 
+from ..raft.members import Checkpoint
 from .errors import DamagedCheckpointError, DiskFailedError
 
 Row = tuple[bytes, bytes | None]
 """Key and value; None deletes the row."""
 
-DATA_FILE: Final = "data.mdb"
+LOCK_SUFFIX: Final = "-lock"
 FORMAT_VERSION: Final = 1
 
 _CRC_BYTES: Final = 4
@@ -49,28 +50,13 @@ _REMEDY: Final = (
 )
 
 
-class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
-    """What the rows of a store reflect.
-
-    Attributes:
-        index: The last log entry applied; 0 in an empty store.
-        term: Its term.
-        members: The cluster's members as of that entry, as a CONFIG entry holds them; empty
-            while none was applied.
-    """
-
-    index: int
-    term: int
-    members: bytes = b""
-
-
 class _Position(msgspec.Struct, frozen=True, array_like=True):
     version: int
     checkpoint: Checkpoint
     rows: int
 
 
-EMPTY: Final = Checkpoint(0, 0)
+EMPTY: Final = Checkpoint()
 
 
 class CheckpointStore:
@@ -80,9 +66,9 @@ class CheckpointStore:
         position: What the last commit reflects.
     """
 
-    def __init__(self, folder: Path, environment: lmdb.Environment) -> None:
+    def __init__(self, file: Path, environment: lmdb.Environment) -> None:
         self.position = EMPTY
-        self._folder = folder
+        self._file = file
         self._environment = environment
         self._rows_stated = 0
         # Growing the map needs an instant without readers.
@@ -91,12 +77,12 @@ class CheckpointStore:
 
     @classmethod
     def open(
-        cls, folder: Path, *, must_exist: bool = False, map_bytes_min: int = _MAP_BYTES_MIN
+        cls, file: Path, *, must_exist: bool = False, map_bytes_min: int = _MAP_BYTES_MIN
     ) -> CheckpointStore:
-        """Open the store in `folder`, which is made if missing.
+        """Open the store in `file`, which is made if missing; LMDB's lock file stands beside it.
 
         Args:
-            folder: Holds the store and nothing else.
+            file: The store.
             must_exist: Whether a missing store is damage rather than an empty store.
             map_bytes_min: Address space to begin with; it doubles as the store grows.
 
@@ -104,25 +90,25 @@ class CheckpointStore:
             DamagedCheckpointError: There is none, or it is cut or unreadable.
             DiskFailedError: The disk refused.
         """
-        data = folder / DATA_FILE
         try:
-            size = data.stat().st_size
+            size = file.stat().st_size
         except FileNotFoundError:
             size = 0
         if size < _PAGES_MIN * _PAGE_BYTES and (must_exist or size):
-            raise _damaged(data, "the store is missing or cut" if size else "the store is missing")
+            raise _damaged(file, "the store is cut" if size else "the store is missing")
         map_bytes = max(map_bytes_min, 2 * size)
         try:
-            folder.mkdir(mode=0o700, exist_ok=True)
             environment = lmdb.open(
-                str(folder), map_size=map_bytes, max_dbs=2, mode=0o600, max_spare_txns=2
+                str(file),
+                map_size=map_bytes,
+                subdir=False,
+                max_dbs=2,
+                mode=0o600,
+                max_spare_txns=2,
             )
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise DiskFailedError("make", str(folder), reason) from error
         except lmdb.Error as error:
-            _refuse(data, "open", error)
-        store = cls(folder, environment)
+            _refuse(file, "open", error)
+        store = cls(file, environment)
         try:
             store._load(size)
         except BaseException:
@@ -131,7 +117,7 @@ class CheckpointStore:
         return store
 
     def _load(self, size: int) -> None:
-        data = self._folder / DATA_FILE
+        data = self._file
         environment = self._environment
         needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
         if size and size < needed:
@@ -164,9 +150,9 @@ class CheckpointStore:
         self._rows_stated = entries
 
     @property
-    def folder(self) -> Path:
+    def file(self) -> Path:
         """Where the store is."""
-        return self._folder
+        return self._file
 
     @property
     def row_count(self) -> int:
@@ -176,7 +162,7 @@ class CheckpointStore:
     @property
     def used_bytes(self) -> int:
         """Size of the file; what deleted rows leave is used again, and never given back."""
-        return (self._folder / DATA_FILE).stat().st_size
+        return self._file.stat().st_size
 
     def commit(self, changes: Sequence[Row], position: Checkpoint) -> None:
         """Store all changes and the position, durably, or nothing.
@@ -201,7 +187,7 @@ class CheckpointStore:
             except lmdb.MapFullError:
                 self._grow()
             except lmdb.Error as error:
-                _refuse(self._folder / DATA_FILE, "commit", error)
+                _refuse(self._file, "commit", error)
             else:
                 self.position = position
                 return
@@ -241,7 +227,7 @@ class CheckpointStore:
             with self._environment.begin(db=self._rows) as transaction:
                 yield transaction
         except lmdb.Error as error:
-            _refuse(self._folder / DATA_FILE, "read", error)
+            _refuse(self._file, "read", error)
         finally:
             with self._idle:
                 self._readers -= 1
@@ -286,7 +272,7 @@ class CheckpointStore:
                 found = cursor.next()
         if without is None and count != stated:
             reason = f"{count} of {stated} rows can be reached"
-            raise _damaged(self._folder / DATA_FILE, reason)
+            raise _damaged(self._file, reason)
 
     def check_some(self, after: bytes | None, rows_max: int) -> bytes | None:
         """Check the next rows behind a key, from the first one when it is None.
@@ -308,8 +294,8 @@ class CheckpointStore:
                 found = cursor.next()
         return None if left else last
 
-    def copy_to(self, folder: Path) -> None:
-        """Write a compact copy of one commit into an existing empty folder, and make it durable.
+    def copy_to(self, file: Path) -> None:
+        """Write a compact copy of one commit into a new file, and make it durable.
 
         Commits go on meanwhile; the copy itself says which one it is. Blocks: call it on a thread.
 
@@ -319,9 +305,9 @@ class CheckpointStore:
         with self._idle:
             self._readers += 1
         try:
-            self._environment.copy(str(folder), compact=True)
+            self._environment.copy(str(file), compact=True)
         except lmdb.Error as error:
-            _refuse(folder / DATA_FILE, "copy", error)
+            _refuse(file, "copy", error)
         finally:
             with self._idle:
                 self._readers -= 1
@@ -336,7 +322,7 @@ class CheckpointStore:
         crc = int.from_bytes(content[:_CRC_BYTES], "little")
         if len(content) < _CRC_BYTES or crc != crc32(value, crc32(key)):
             reason = f"the row with key {key.hex()} fails its checksum"
-            raise _damaged(self._folder / DATA_FILE, reason)
+            raise _damaged(self._file, reason)
         return value
 
 

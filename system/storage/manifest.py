@@ -1,16 +1,16 @@
 """Which segments a log consists of, written beside them, so that none can vanish unnoticed.
 
-`MANIFEST` is two lines: the CRC-32 of the second in hex, and a JSON object. It is replaced whole,
-by a rename, behind every change: when a segment has been sealed and the next one begun, and before
-old segments are deleted.
+`MANIFEST` (`checked_line` tells its form) is replaced whole, by a rename, behind every change: when
+a segment has been sealed and the next one begun, and before old segments are deleted.
 """
 
 from __future__ import annotations
 
 from typing import Final
-from zlib import crc32
 
 import msgspec
+
+from .checked_line import decode_checked, encode_checked
 
 NAME: Final = "MANIFEST"
 FORMAT_VERSION: Final = 1
@@ -94,8 +94,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     def encode(self) -> bytes:
         """The file's content."""
-        line = msgspec.json.encode(self)
-        return b"%08x\n%b\n" % (crc32(line), line)
+        return encode_checked(self)
 
 
 def decode_manifest(data: bytes) -> Manifest:
@@ -104,13 +103,7 @@ def decode_manifest(data: bytes) -> Manifest:
     Raises:
         ValueError: It is no manifest of this version; the message is a reason.
     """
-    crc, _, line = data.partition(b"\n")
-    if not line.endswith(b"\n") or crc != b"%08x" % crc32(line[:-1]):
-        raise ValueError("the manifest fails its checksum")
-    try:
-        manifest = msgspec.json.decode(line, type=Manifest)
-    except msgspec.MsgspecError as error:
-        raise ValueError(f"the manifest cannot be read: {error}") from None
+    manifest = decode_checked(data, Manifest)
     if manifest.v != FORMAT_VERSION:
         raise ValueError(
             f"the manifest has format version {manifest.v}; this program reads {FORMAT_VERSION}"
