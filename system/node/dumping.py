@@ -13,7 +13,7 @@ from ..raft.messages import Entry, EntryKind, HardState
 from ..storage.errors import DamagedLogError
 from ..storage.format import Base
 from ..storage.inspection import LogFolder, SeenRecord
-from .boot import LOG_DIRECTORY
+from .opening import LOG_DIRECTORY
 
 Facts = dict[str, Any]
 

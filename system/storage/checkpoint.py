@@ -20,7 +20,7 @@ import lmdb
 import msgspec
 
 from ..raft.members import Checkpoint
-from .errors import DamagedCheckpointError, DiskFailedError
+from .errors import ClosedStoreError, DamagedCheckpointError, DiskFailedError
 
 Row = tuple[bytes, bytes | None]
 """Key and value; None deletes the row."""
@@ -74,6 +74,7 @@ class CheckpointStore:
         # Growing the map needs an instant without readers.
         self._readers = 0
         self._idle = threading.Condition()
+        self._is_closed = False
 
     @classmethod
     def open(
@@ -221,17 +222,12 @@ class CheckpointStore:
 
     @contextmanager
     def _reading(self) -> Iterator[lmdb.Transaction[bytes]]:
-        with self._idle:
-            self._readers += 1
-        try:
-            with self._environment.begin(db=self._rows) as transaction:
-                yield transaction
-        except lmdb.Error as error:
-            _refuse(self._file, "read", error)
-        finally:
-            with self._idle:
-                self._readers -= 1
-                self._idle.notify_all()
+        with self._reader():
+            try:
+                with self._environment.begin(db=self._rows) as transaction:
+                    yield transaction
+            except lmdb.Error as error:
+                _refuse(self._file, "read", error)
 
     def read(self, key: bytes) -> bytes:
         """The value of one row, as of the last commit. About 3 µs when the page is cached.
@@ -302,20 +298,31 @@ class CheckpointStore:
         Raises:
             DiskFailedError: The disk refused.
         """
+        with self._reader():
+            try:
+                self._environment.copy(str(file), compact=True)
+            except lmdb.Error as error:
+                _refuse(file, "copy", error)
+
+    def close(self) -> None:
+        """Let go of the store, once nobody reads it; a read from then on is refused."""
         with self._idle:
+            self._is_closed = True
+            self._idle.wait_for(lambda: self._readers == 0)
+        self._environment.close()
+
+    @contextmanager
+    def _reader(self) -> Iterator[None]:
+        with self._idle:
+            if self._is_closed:
+                raise ClosedStoreError(f"{self._file} is closed")
             self._readers += 1
         try:
-            self._environment.copy(str(file), compact=True)
-        except lmdb.Error as error:
-            _refuse(file, "copy", error)
+            yield
         finally:
             with self._idle:
                 self._readers -= 1
                 self._idle.notify_all()
-
-    def close(self) -> None:
-        """Let go of the store; nothing may be read any more."""
-        self._environment.close()
 
     def _value(self, key: bytes, content: bytes) -> bytes:
         value = content[_CRC_BYTES:]

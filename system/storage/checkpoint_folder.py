@@ -134,6 +134,14 @@ class CheckpointFolder:
                 self._disk.unlink(self._path(name))
         self._disk.fsync_dir(self._directory)
 
+    def drop_old(self) -> None:
+        """Delete the stores that were in force before."""
+        assert self.pointer is not None, "no store is in force"
+        for name in self._names():
+            if SUFFIX in name and not name.startswith((self.pointer.file, OUTGOING)):
+                self._disk.unlink(self._path(name))
+        self._disk.fsync_dir(self._directory)
+
     def file(self, name: str) -> Path:
         """Where a file of the folder is, for those who open it by themselves."""
         return Path(self._disk.where(self._path(name)))
@@ -185,7 +193,7 @@ class CheckpointFolder:
     def activate(self) -> Pointer:
         """Put the received store in force: it is whole, and what was offered. Durable on return.
 
-        The old store's file stays until `sweep`.
+        The old store's file stays until `drop_old`.
         """
         disk, old = self._disk, self.pointer
         generation = old.generation + 1 if old else 1

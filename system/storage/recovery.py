@@ -42,6 +42,7 @@ class Recovered:
         start_index: 1, until entries were deleted or are kept from memory.
         torn_bytes: Bytes of an unfinished write that were cut off the end.
         where: The active segment, as the operator knows it.
+        end: Where its last intact record ends.
     """
 
     hard_state: HardState
@@ -49,6 +50,7 @@ class Recovered:
     start_index: int
     torn_bytes: int
     where: str = field(default="", compare=False)
+    end: int = field(default=0, compare=False)
 
     @property
     def last_index(self) -> int:
@@ -175,6 +177,7 @@ class Replay:
                 self.last_index + 1 - len(entries),
                 tail.size - tail.end,
                 self.disk.where(tail.path),
+                tail.end,
             ),
             tail,
         )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from ..bugs import NO_BUGS, Bugs
+from ..raft.log import LogStart
 from ..raft.messages import Entry, HardState
 from . import format as layout
 from .disk import Disk
@@ -150,7 +151,7 @@ class Wal:
         hard_state: HardState | None,
         truncate_from: int | None,
         entries: Sequence[Entry],
-        reset: tuple[int, int] | None = None,
+        reset: LogStart | None = None,
     ) -> None:
         """Add records, in this order, to what the next `sync` makes durable.
 
@@ -172,7 +173,7 @@ class Wal:
             self._hard_state = hard_state
         if reset is not None:
             assert truncate_from is None, f"reset to {reset} and cut from {truncate_from}"
-            self._reset(*reset)
+            self._reset(reset.index, reset.term)
         encoder, synced = self._encoder, self._synced
         if hard_state is not None and reset is None:
             encoder.hard_state(hard_state, synced)

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import msgspec
 import pytest
 
+from atleastonce.system.raft.log import LogStart
 from atleastonce.system.raft.messages import Entry, EntryKind, HardState
 from atleastonce.system.storage.errors import DamagedLogError, DiskFailedError
 from atleastonce.system.storage.format import Record
@@ -232,7 +233,7 @@ class Trial:
         if reset is not None:
             # As in a node: whatever is in the checkpoint behind a reset was committed.
             self.model.purged = reset
-        wal.append(hard_state, cut, entries, None if reset is None else (reset, self.term))
+        wal.append(hard_state, cut, entries, None if reset is None else LogStart(reset, self.term))
         length = reset if reset is not None else length if cut is None else cut - 1
         return length + len(entries)
 
@@ -380,7 +381,7 @@ class HardStateLast(Wal):
         hard_state: HardState | None,
         truncate_from: int | None,
         entries: Sequence[Entry],
-        reset: tuple[int, int] | None = None,
+        reset: LogStart | None = None,
     ) -> None:
         super().append(None, truncate_from, entries, reset)
         super().append(hard_state, None, [])
