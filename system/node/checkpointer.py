@@ -146,6 +146,7 @@ class Checkpointer:
             began_s = time.monotonic()
             machine, committed_bytes = applier.machine, self._meter.total_bytes
             began_at = trio.current_time()
+            self._meter.mark()
             changes = machine.take_changes()
             position = applier.position
             took_ms = round((time.monotonic() - began_s) * 1000)

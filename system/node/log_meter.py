@@ -12,7 +12,8 @@ _ENTRY_BYTES: Final = 64
 
 
 class LogMeter:
-    """Remembers at which index how many bytes had been applied, every quarter of a MiB.
+    """Remembers at which index how many bytes had been applied, every quarter of a MiB and
+    whenever it is told to.
 
     Attributes:
         total_bytes: Applied since the start.
@@ -29,7 +30,12 @@ class LogMeter:
         self._last_index = index
         mark_index, mark_bytes = self._marks[-1]
         if self.total_bytes - mark_bytes >= _MARK_BYTES or index - mark_index >= _MARK_ENTRIES:
-            self._marks.append((index, self.total_bytes))
+            self.mark()
+
+    def mark(self) -> None:
+        """Remember the last applied entry."""
+        if self._marks[-1][0] != self._last_index:
+            self._marks.append((self._last_index, self.total_bytes))
 
     def restart(self, index: int) -> None:
         """The log begins anew behind an entry."""
