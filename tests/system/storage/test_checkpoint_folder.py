@@ -12,52 +12,11 @@ from atleastonce.system.storage.errors import DamagedCheckpointError, DirectoryL
 from atleastonce.system.storage.segments import SegmentFiles
 from atleastonce.system.storage.simdisk import SimDisk
 
+from .fragile_disk import FragileDisk, PowerLostError
+
 CHUNK_BYTES = 700
 CONTENT = random.Random(3).randbytes(3000)
 OFFER = Offer(9, 2, len(CONTENT), "ab" * 32, CHUNK_BYTES)
-
-
-class PowerLostError(Exception):
-    """The planned operation was reached."""
-
-
-class FragileDisk(SimDisk):
-    """Loses power before the operation after `operations_left` more."""
-
-    operations_left = 1 << 30
-
-    def _count(self) -> None:
-        self.operations_left -= 1
-        if self.operations_left < 0:
-            raise PowerLostError
-
-    def create(self, path: str) -> None:
-        self._count()
-        super().create(path)
-
-    def pwrite(self, path: str, offset: int, data: bytes) -> None:
-        self._count()
-        super().pwrite(path, offset, data)
-
-    def truncate(self, path: str, size: int) -> None:
-        self._count()
-        super().truncate(path, size)
-
-    def fsync(self, path: str) -> None:
-        self._count()
-        super().fsync(path)
-
-    def fsync_dir(self, directory: str) -> None:
-        self._count()
-        super().fsync_dir(directory)
-
-    def rename(self, old: str, new: str) -> None:
-        self._count()
-        super().rename(old, new)
-
-    def unlink(self, path: str) -> None:
-        self._count()
-        super().unlink(path)
 
 
 def first_store(disk: SimDisk, folder: CheckpointFolder) -> None:
