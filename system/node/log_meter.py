@@ -12,8 +12,7 @@ _ENTRY_BYTES: Final = 64
 
 
 class LogMeter:
-    """Remembers at which index how many bytes had been applied, every quarter of a MiB and
-    whenever it is told to.
+    """Remembers at which index how many bytes had been applied, every now and then.
 
     Attributes:
         total_bytes: Applied since the start.

@@ -9,6 +9,7 @@ over its key and itself, and the position holds the number of all rows.
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -300,9 +301,17 @@ class CheckpointStore:
         """
         with self._reader():
             try:
-                self._environment.copy(str(file), compact=True)
+                descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                try:
+                    self._environment.copyfd(descriptor, compact=True)
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
             except lmdb.Error as error:
                 _refuse(file, "copy", error)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                raise DiskFailedError("copy", str(file), reason) from error
 
     def close(self) -> None:
         """Let go of the store, once nobody reads it; a read from then on is refused."""
