@@ -30,7 +30,7 @@ from .config_error import ConfigError
 LOG_DIRECTORY: Final = "log"
 
 _DISK_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS})
-_REMEDY: Final = (
+STORE_REMEDY: Final = (
     "restore the whole data folder from one copy of this node's disk; without one, keep this node "
     "stopped while the others form a majority, and replace it by a node of another name"
 )
@@ -91,7 +91,7 @@ def restore_machine(store: CheckpointStore, bugs: Bugs, payloads: StoreInForce) 
     try:
         machine = Machine.restore(store.rows(without=PAYLOAD_PREFIX), index, bugs, payloads)
     except DamagedRowError as error:
-        raise DamagedCheckpointError(str(store.file), str(error), _REMEDY) from None
+        raise DamagedCheckpointError(str(store.file), str(error), STORE_REMEDY) from None
     # A full collection would visit the state again and again, and it holds no cycles to find.
     gc.freeze()
     return machine
@@ -139,7 +139,8 @@ def _open(config: NodeConfig, disk: Disk) -> OpenedStorage:
     )
     if store is None:
         store = _replace_missing(folder, log)
-    fitted = _fit(recovered, store, folder)
+    is_ahead = folder.pointer is not None and folder.pointer.is_ahead
+    fitted = fit_log(recovered, store, is_ahead)
     if fitted.reset is not None:
         log.append(None, None, (), fitted.reset)
     folder.settle()
@@ -154,22 +155,33 @@ def _replace_missing(folder: CheckpointFolder, log: Wal) -> CheckpointStore:
     if log.first_index > 1:
         where = folder.current_file if folder.pointer else folder.file("CURRENT")
         reason = f"it is missing, although the log begins with entry {log.first_index}"
-        raise DamagedCheckpointError(str(where), reason, _REMEDY)
+        raise DamagedCheckpointError(str(where), reason, STORE_REMEDY)
     folder.begin()
     folder.sweep()
     return CheckpointStore.open(folder.current_file)
 
 
-def _fit(recovered: Recovered, store: CheckpointStore, folder: CheckpointFolder) -> RecoveredLog:
+def fit_log(recovered: Recovered, store: CheckpointStore, is_ahead: bool) -> RecoveredLog:
+    """The log as it follows a checkpoint.
+
+    Args:
+        recovered: What the log holds.
+        store: The checkpoint.
+        is_ahead: Whether the checkpoint was received, so that the log may still have to follow it.
+
+    Raises:
+        DamagedCheckpointError: The checkpoint ends before the log begins.
+        DamagedLogError: The log ends before the checkpoint, or contradicts it.
+    """
     position = store.position
     try:
         fitted = recovered_log(recovered.entries, recovered.start_index, position)
     except LogHoleError as error:
         reason = f"it is older than the log: {error}"
-        raise DamagedCheckpointError(str(store.file), reason, _REMEDY) from None
+        raise DamagedCheckpointError(str(store.file), reason, STORE_REMEDY) from None
     if fitted.reset is None:
         return fitted
-    if folder.pointer is None or not folder.pointer.is_ahead:
+    if not is_ahead:
         if recovered.last_index < position.index:
             reason = (
                 f"the log ends with entry {recovered.last_index}, although a checkpoint holds "
@@ -177,5 +189,5 @@ def _fit(recovered: Recovered, store: CheckpointStore, folder: CheckpointFolder)
             )
         else:
             reason = f"entry {position.index} has another term than in the checkpoint"
-        raise DamagedLogError(recovered.where, recovered.end, reason, _REMEDY)
+        raise DamagedLogError(recovered.where, recovered.end, reason, STORE_REMEDY)
     return fitted

@@ -79,7 +79,12 @@ class CheckpointStore:
 
     @classmethod
     def open(
-        cls, file: Path, *, must_exist: bool = False, map_bytes_min: int = _MAP_BYTES_MIN
+        cls,
+        file: Path,
+        *,
+        must_exist: bool = False,
+        map_bytes_min: int = _MAP_BYTES_MIN,
+        is_read_only: bool = False,
     ) -> CheckpointStore:
         """Open the store in `file`, which is made if missing; LMDB's lock file stands beside it.
 
@@ -87,6 +92,7 @@ class CheckpointStore:
             file: The store.
             must_exist: Whether a missing store is damage rather than an empty store.
             map_bytes_min: Address space to begin with; it doubles as the store grows.
+            is_read_only: Change no byte, and make no lock file; nobody else may write meanwhile.
 
         Raises:
             DamagedCheckpointError: There is none, or it is cut or unreadable.
@@ -107,6 +113,8 @@ class CheckpointStore:
                 max_dbs=2,
                 mode=0o600,
                 max_spare_txns=2,
+                readonly=is_read_only,
+                lock=not is_read_only,
             )
         except lmdb.Error as error:
             _refuse(file, "open", error)

@@ -9,6 +9,7 @@ store yet, `CURRENT` says so; a log that ends before any other store is damaged.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -70,6 +71,32 @@ class Offer(msgspec.Struct, frozen=True):
     chunk_bytes: int
 
 
+def read_pointer(folder: Path) -> Pointer | None:
+    """What a folder's `CURRENT` holds, without a lock; None when there is none.
+
+    Raises:
+        DamagedCheckpointError: It cannot be read.
+    """
+    path = folder / POINTER
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    return _decode_pointer(data, str(path))
+
+
+def _decode_pointer(data: bytes, where: str) -> Pointer:
+    try:
+        pointer = decode_checked(data, Pointer)
+    except ValueError as error:
+        raise DamagedCheckpointError(where, str(error), _REMEDY) from None
+    if pointer.v != FORMAT_VERSION:
+        reason = f"format version {pointer.v}; this program reads {FORMAT_VERSION}"
+        remedy = "start the version of the program that wrote it"
+        raise DamagedCheckpointError(where, reason, remedy)
+    return pointer
+
+
 class CheckpointFolder:
     """The folder of a node's checkpoints. All methods may raise `OSError`.
 
@@ -96,17 +123,8 @@ class CheckpointFolder:
         disk.fsync_dir(".")
         disk.lock(directory)
         path = self._path(POINTER)
-        try:
-            pointer = decode_checked(disk.read(path), Pointer)
-        except FileNotFoundError:
-            return
-        except ValueError as error:
-            raise DamagedCheckpointError(disk.where(path), str(error), _REMEDY) from None
-        if pointer.v != FORMAT_VERSION:
-            reason = f"format version {pointer.v}; this program reads {FORMAT_VERSION}"
-            remedy = "start the version of the program that wrote it"
-            raise DamagedCheckpointError(disk.where(path), reason, remedy)
-        self.pointer = pointer
+        with suppress(FileNotFoundError):
+            self.pointer = _decode_pointer(disk.read(path), disk.where(path))
 
     def close(self) -> None:
         """Let go of the folder."""

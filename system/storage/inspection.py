@@ -40,6 +40,11 @@ class LogFolder:
             os.close(self._descriptor)
             raise DirectoryLockedError(str(folder)) from None
 
+    @property
+    def folder(self) -> Path:
+        """Where it is."""
+        return self._folder
+
     def close(self) -> None:
         """Let go."""
         os.close(self._descriptor)

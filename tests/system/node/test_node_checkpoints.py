@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,8 @@ SMALL = {
     "tail_bytes": 4_000,
     "hold_bytes": 4_000,
 }
+
+KEPT = SMALL | {"tail_bytes": 1 << 20, "hold_bytes": 1 << 20}
 
 
 def log_bytes(node: NodeProcess) -> int:
@@ -143,3 +147,91 @@ def test_a_checkpoint_that_the_whole_log_can_replace_is_made_again(
     cluster.start()
     assert drain(client, "q") == names
     client.hang_up()
+
+
+def verify_data(node: NodeProcess) -> subprocess.CompletedProcess[str]:
+    program = "import sys; from atleastonce.system.node.cli import main; sys.exit(main())"
+    return subprocess.run(
+        [sys.executable, "-c", program, "broker", "verify-data", node.config["data_dir"]],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_verify_data_reads_the_checkpoint_too_and_changes_nothing(stopped: NodeProcess) -> None:
+    data = Path(stopped.config["data_dir"])
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    done = verify_data(stopped)
+    assert done.returncode == 0, done.stderr
+    assert "a checkpoint of entry" in done.stdout
+    assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before
+
+
+def test_verify_data_names_each_kind_of_damage(stopped: NodeProcess) -> None:
+    data = Path(stopped.config["data_dir"])
+    (store,) = (data / "checkpoint").glob("*.mdb")
+    content = store.read_bytes()
+    for bad, words in (
+        (content[:20_000], "damaged"),
+        (content.replace(b"m599", b"m5gg"), "fails its checksum"),
+        (b"", "damaged"),
+    ):
+        store.write_bytes(bad)
+        done = verify_data(stopped)
+        assert done.returncode == 70, bad[:4]
+        damage, remedy = done.stderr.splitlines()
+        assert str(store) in damage
+        assert words in damage
+        assert remedy.startswith("remedy: ")
+    store.unlink()
+    assert "it is missing, although the log begins" in verify_data(stopped).stderr
+    store.write_bytes(content)
+    assert verify_data(stopped).returncode == 0
+    max((data / "log").glob("*.wal")).unlink()
+    assert "MANIFEST lists it" in verify_data(stopped).stderr
+
+
+def test_rot_in_a_sealed_segment_is_reported_while_the_node_runs(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(1, storage=KEPT | {"scrub_pause_s": 0, "scrub_bytes_per_s": 1 << 30})
+    cluster.start()
+    node = cluster.nodes["n1"]
+    client = node.client()
+    push_many(client, "q", 0, 600)
+    folder = Path(node.config["data_dir"]) / "log"
+    segment = sorted(folder.glob("*.wal"))[1]
+    content = bytearray(segment.read_bytes())
+    content[3000:3008] = bytes(byte ^ 0x55 for byte in content[3000:3008])
+    with segment.open("r+b") as file:
+        file.write(content)
+    wait_until("rot seen", lambda: node.events("rot") != [], 10.0)
+    (rot,) = node.events("rot")
+    assert rot["file"] == str(segment)
+    assert 0 < rot["offset"] <= 3000
+    assert client.health()["storage"]["rotten"] == [segment.name]
+    metrics = client.call("GET", "/metrics")[1]
+    assert metrics["counters"]["rotten_segments"] == 1
+    # It serves on, and says at its next start what it can no longer do.
+    assert client.push("q", "more")[0] == 201
+    client.hang_up()
+    node.kill()
+    assert run_to_end(node)[0] == 70
+
+
+def test_rot_in_a_checkpoint_ends_the_process(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(1, storage=KEPT | {"scrub_pause_s": 0, "scrub_bytes_per_s": 1 << 30})
+    cluster.start()
+    node = cluster.nodes["n1"]
+    client = node.client()
+    push_many(client, "q", 0, 200)
+    wait_until("a checkpoint", lambda: is_saved(client), 10.0)
+    client.hang_up()
+    (store,) = (Path(node.config["data_dir"]) / "checkpoint").glob("*.mdb")
+    content = store.read_bytes()
+    with store.open("r+b") as file:
+        at = content.index(b"m199")
+        file.seek(at)
+        file.write(b"m1gg")
+    assert node.wait() == 70
+    assert node.events("damaged-checkpoint")[0]["file"] == str(store)
