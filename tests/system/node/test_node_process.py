@@ -134,7 +134,7 @@ def test_a_restarted_single_node_has_what_it_acknowledged(
     client = node.client()
     assert drain(client, "q") == names
     client.hang_up()
-    assert node.events("boot")[1]["entries"] >= len(names)
+    assert node.events("boot")[1]["last_index"] >= len(names)
 
 
 def test_a_failed_disk_ends_the_node_at_once(make_cluster: MakeCluster) -> None:
