@@ -23,7 +23,8 @@ from atleastonce.system.broker.commands import Ack, AckItem, Command, Configure,
 from atleastonce.system.broker.machine import Machine
 from atleastonce.system.broker.planner import Planner
 from atleastonce.system.broker.replies import PopReply, Reply
-from atleastonce.system.storage.checkpoint import Checkpoint, CheckpointStore
+from atleastonce.system.raft.members import Checkpoint
+from atleastonce.system.storage.checkpoint import CheckpointStore
 
 SIZES = (10_000, 100_000, 1_000_000)
 QUEUES = 1_000
