@@ -19,7 +19,7 @@ from ..broker.commands import (
 )
 from ..broker.conflation import WIDTH_MAX
 from .answer import Answer, bad_request, json_answer
-from .incoming import Incoming, check_names, clamped, decode, flag, whole
+from .incoming import ID_SURELY_SHORT, Incoming, check_id, check_names, clamped, decode, flag, whole
 from .request import PopRequest, Write
 from .timestamps import parse_rfc3339
 
@@ -29,6 +29,8 @@ POP_WAIT_MS: Final = 30_000
 POP_WAIT_MS_MAX: Final = 60_000
 DISCOVERY_LEASE_S: Final = 60
 EXTEND_S: Final = 60
+ERROR_CHARACTERS_MAX: Final = 8192
+"""Of the error that an ack leaves in a dead letter; the rest is cut."""
 
 _COMPLETED: Final = (None, "completed", "success", "acked", "ok")
 _SIGNALS: Final[dict[str, AckStatus]] = {"retry": "retry", "dlq": "dlq"}
@@ -47,12 +49,17 @@ class PushItemBody(msgspec.Struct, rename="camel"):
         """The command's item; the plain push route drops the trace id."""
         partition = self.partition or DEFAULT_PARTITION
         check_names(self.queue, partition)
+        transaction_id, trace_id = self.transaction_id or "", None
+        check_id("transactionId", transaction_id)
+        if keeps_trace and self.trace_id is not None:
+            trace_id = self.trace_id
+            check_id("traceId", trace_id)
         return PushItem(
             self.queue,
             partition,
-            self.transaction_id or "",
+            transaction_id,
             bytes(self.payload),
-            self.trace_id if keeps_trace else None,
+            trace_id,
             subject,
         )
 
@@ -100,11 +107,10 @@ def _push_items(bodies: list[PushItemBody], subject: str | None) -> tuple[PushIt
         if body.queue != queue or own_partition != partition:
             queue, partition = body.queue, own_partition
             check_names(queue, partition)
-        items.append(
-            PushItem(
-                queue, partition, body.transaction_id or "", bytes(body.payload), None, subject
-            )
-        )
+        name = body.transaction_id or ""
+        if len(name) > ID_SURELY_SHORT:
+            check_id("transactionId", name)
+        items.append(PushItem(queue, partition, name, bytes(body.payload), None, subject))
     return tuple(items)
 
 
@@ -206,7 +212,7 @@ def ack_item(body: AckBody, status: AckStatus) -> AckItem:
         "" if body.partition_id is None else str(body.partition_id),
         status,
         body.lease_id or "",
-        _text(body.error),
+        _text(body.error)[:ERROR_CHARACTERS_MAX],
     )
 
 
