@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -28,6 +29,9 @@ POP_BATCH_MAX: Final = 100_000
 POP_WAIT_MS: Final = 30_000
 POP_WAIT_MS_MAX: Final = 60_000
 DISCOVERY_LEASE_S: Final = 60
+REMEMBERED_MAX: Final = 512
+"""Longer queries of pops are read anew each time; names in the path have their own limit."""
+
 EXTEND_S: Final = 60
 ERROR_CHARACTERS_MAX: Final = 8192
 """Of the error that an ack leaves in a dead letter; the rest is cut."""
@@ -116,6 +120,21 @@ def _push_items(bodies: list[PushItemBody], subject: str | None) -> tuple[PushIt
 
 def pop(incoming: Incoming) -> PopRequest:
     """GET /api/v1/pop/queue/:queue, with or without /partition/:partition."""
+    parts, query = tuple(incoming.parts), incoming.query
+    if len(query) > REMEMBERED_MAX:
+        return _queue_pop(incoming)
+    known = _remembered_pop(parts, query, incoming.subscription_mode)
+    command = msgspec.structs.replace(known.command, request_id=incoming.request_id)
+    return PopRequest(command, known.wait_ms)
+
+
+@lru_cache(maxsize=1024)
+def _remembered_pop(parts: tuple[str, ...], query: str, subscription_mode: str) -> PopRequest:
+    """A pop as its URL says it; a consumer sends the same one again and again."""
+    return _queue_pop(Incoming(list(parts), query, {}, b"", "", "GET", None, subscription_mode))
+
+
+def _queue_pop(incoming: Incoming) -> PopRequest:
     parameters = incoming.parameters()
     queue = incoming.part(5)
     partition = incoming.part(7) if len(incoming.parts) > 6 else None
