@@ -20,6 +20,8 @@ from atleastonce.system.http.framing import (
 )
 from atleastonce.system.http.routes import Answer, Local, route
 from atleastonce.system.node import frames
+from atleastonce.system.node.snapshot_frames import decode_snapshot, encode_snapshot
+from atleastonce.system.raft.members import decode_members, encode_members
 from atleastonce.system.raft.messages import (
     Entry,
     EntryKind,
@@ -77,11 +79,21 @@ def _decode_frame(content: bytes) -> None:
         whole = again.next_frame()
         assert whole is not None
         assert decode(whole) == message, "a message changes on its way"
-    raft(content)
+    try:
+        said = decode_snapshot(content)
+    except frames.FrameError:
+        raft(content)
+        return
+    assert decode_snapshot(encode_snapshot(said)[4:]) == said, "a message changes on its way"
 
 
 def raft(data: bytes) -> None:
-    """One message of the consensus protocol."""
+    """One message of the consensus protocol, or what an entry says of the membership."""
+    try:
+        members = decode_members(data)
+        assert decode_members(encode_members(members)) == members, "a membership changes"
+    except ValueError:
+        pass
     try:
         message = decode_message(data)
     except ValueError:
