@@ -18,7 +18,7 @@ from atleastonce.system.http.framing import (
     RequestParser,
     encode_response,
 )
-from atleastonce.system.http.routes import Answer, Local, route
+from atleastonce.system.http.routes import Answer, route
 from atleastonce.system.node import frames
 from atleastonce.system.node.snapshot_frames import decode_snapshot, encode_snapshot
 from atleastonce.system.raft.members import decode_members, encode_members
@@ -34,7 +34,7 @@ from atleastonce.system.storage.format import Encoder, SegmentHeader, segment_na
 from atleastonce.system.storage.simdisk import SimDisk
 from atleastonce.system.storage.wal import Wal, WalLimits
 
-from ..system.http.wire import Wire
+from ..system.http.wire import CARRIED, Wire
 
 Target = Callable[[bytes], None]
 
@@ -187,12 +187,12 @@ def http(data: bytes) -> None:
 
 
 def _answer(wire: Wire, request: Request) -> Answer:
-    """What the client would get; a local answer is an empty one."""
+    """What the client would get; what only a node can answer is answered with nothing."""
     request_id = request.headers.get("x-request-id", "r")
     found = route(request.method, request.target, request.headers, request.body, request_id)
     if isinstance(found, Answer):
         return found
-    return Answer(200, b"") if isinstance(found, Local) else wire.carry(found)
+    return wire.carry(found) if isinstance(found, CARRIED) else Answer(200, b"")
 
 
 def _parse(stream: bytes, cuts: list[int]) -> tuple[list[Request], bool]:
