@@ -11,12 +11,13 @@ from .batch import Batch
 from .delivery import read_delivery
 from .ending import hand_back
 from .events import BatchReceived
+from .log import log_event
 from .session import LEASE_SHARE, PendingPop, WorkerSession, new_pop_id
 from .settings import POP_PARTITIONS_MAX
 from .settlement import settle_ack
 
 AGE_SHARE_MAX: Final = 0.5
-"""Share of its lease after which a batch is handed back instead of run."""
+"""Share of its lease after which a batch is not run before the lease is renewed."""
 
 AHEAD_SHARE_MAX: Final = 1 / 3
 """A job that took this share of the lease or more is not run beside a batch that waits."""
@@ -96,12 +97,37 @@ def read_pop(session: WorkerSession) -> Batch | None:
     session.pop_id = new_pop_id()
     batch = make_batch(session, popped, waiting.requested_ns)
     age_s = (time.monotonic_ns() - batch.requested_ns) / 1e9
-    if age_s > batch.lease_s * AGE_SHARE_MAX:
+    if age_s > batch.lease_s * AGE_SHARE_MAX and not _renew(session, batch):
+        # Copies go to the ends of their partitions: that it was held is put on record.
+        _tell(session, batch)
         hand_back(session, batch)
         session.journal.set_popping(False)
         return None
     begin_batch(session, batch)
     return batch
+
+
+def _renew(session: WorkerSession, batch: Batch) -> bool:
+    """Renew the lease of a batch whose answer was read late; false when that is not certain."""
+    now_ns = time.monotonic_ns()
+    call = broker.extend(batch.lease, batch.lease_s)
+    try:
+        # What is left of the lease must do for the hand-back, too.
+        pending = session.acks.send(call, deadline_s=batch.lease_s * LEASE_SHARE)
+        result = session.acks.receive(pending).value
+    except BrokerError as error:
+        log_event("late batch not renewed", lease=batch.lease, error=str(error))
+        return False
+    if not result.success or result.renewed < 1:
+        return False
+    batch.requested_ns = now_ns
+    return True
+
+
+def _tell(session: WorkerSession, batch: Batch) -> None:
+    session.app.notify(
+        BatchReceived(tuple((d.job_id, d.attempt, batch.lease) for d in batch.deliveries))
+    )
 
 
 def make_batch(session: WorkerSession, popped: Popped, requested_ns: int) -> Batch:
@@ -120,9 +146,7 @@ def begin_batch(session: WorkerSession, batch: Batch) -> None:
     plan = batch.plan(session.settings.queue, session.settings.consumer_group)
     session.batch = batch
     session.journal.begin(plan, batch.codes)
-    session.app.notify(
-        BatchReceived(tuple((d.job_id, d.attempt, batch.lease) for d in batch.deliveries))
-    )
+    _tell(session, batch)
 
 
 def _pop_call(session: WorkerSession, wait_s: float) -> Call[Popped]:

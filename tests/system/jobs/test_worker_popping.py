@@ -65,24 +65,6 @@ def test_nothing_is_asked_for_ahead_when_jobs_are_slow(bench: Bench, broker: Mac
     assert bench.stop(pid) == 0
 
 
-def test_batch_read_after_half_its_lease_is_handed_back_uncharged(
-    bench: Bench, broker: MachineBroker
-) -> None:
-    broker.push_job("a", "gated")
-    broker.push_job("b", partition="p-0001")
-    pid = bench.start(prefetch=1, pop_ahead=True, retry_after_s=1.0, timeout_s=0.9)
-    bench.wait_for(lambda: pops(broker) == [True, False])
-    start_ns = broker.asked[-1].t_ns
-    bench.wait_for(lambda: _since_s(start_ns) > 0.6)
-    bench.gate.open()
-    bench.wait_for_records("AttemptAcked", 2)
-    assert "transaction" in broker.kinds()
-    starts = [(r["job_id"], r["attempt"]) for r in bench.records("AttemptStarting")]
-    assert starts == [("a", 1), ("b", 1)]
-    assert len(bench.records("BatchReceived")) == 2
-    assert bench.stop(pid) == 0
-
-
 def test_idle_worker_says_that_it_pops_and_owes_nothing(
     bench: Bench, broker: MachineBroker
 ) -> None:
@@ -152,3 +134,40 @@ def test_pops_carry_one_id_until_a_batch_came(bench: Bench, broker: MachineBroke
 def test_worker_whose_pops_are_refused_ends(bench: Bench, broker: MachineBroker) -> None:
     pid = bench.start(queue="x" * 500)
     assert bench.wait_exit(pid) == 1 << 8
+
+
+def run_beside_a_late_batch(bench: Bench, broker: MachineBroker) -> int:
+    """Have `a` run until the batch that was asked for ahead is older than half its lease."""
+    broker.push_job("a", "gated")
+    broker.push_job("b", partition="p-0001")
+    pid = bench.start(prefetch=1, pop_ahead=True, retry_after_s=2.0, timeout_s=1.9)
+    bench.wait_for_records("AttemptStarting", 1)
+    bench.wait_for(lambda: len(pops(broker)) == 2)
+    start_ns = broker.asked[-1].t_ns
+    bench.wait_for(lambda: _since_s(start_ns) > 1.1)
+    bench.gate.open()
+    return pid
+
+
+def test_batch_that_is_read_late_is_renewed_and_run_in_its_place(
+    bench: Bench, broker: MachineBroker
+) -> None:
+    pid = run_beside_a_late_batch(bench, broker)
+    bench.wait_for_records("AttemptAcked", 2)
+    assert broker.kinds().count("lease") == 1
+    assert "transaction" not in broker.kinds()
+    assert len(bench.records("BatchReceived")) == 2
+    assert [r["attempt"] for r in bench.records("AttemptStarting")] == [1, 1]
+    assert bench.stop(pid) == 0
+
+
+def test_late_batch_that_cannot_be_renewed_is_recorded_and_handed_back(
+    bench: Bench, broker: MachineBroker
+) -> None:
+    broker.fault = lambda asked: Fault.REFUSE if asked.kind == "lease" else None
+    pid = run_beside_a_late_batch(bench, broker)
+    bench.wait_for_records("AttemptAcked", 2)
+    assert "transaction" in broker.kinds()
+    assert len(bench.records("BatchReceived")) == 3
+    assert [r["attempt"] for r in bench.records("AttemptStarting")] == [1, 1]
+    assert bench.stop(pid) == 0
