@@ -108,7 +108,8 @@ _ALL: Final = (
     Bug(
         "damage-taken-for-torn-tail",
         "a node takes damage in the middle of its log for a torn tail, and cuts what follows",
-        "lost",
+        # `lost` where no checkpoint is further than the cut; else the node refuses its own log.
+        "stalled",
         "flip-log",
         (),
         "queue",

@@ -9,6 +9,7 @@ import pytest
 
 from atleastonce.checkers.verdict import RuleResult, Verdict
 from atleastonce.histories.deaths import Death, Role, death_of
+from atleastonce.histories.faults import FaultEvent, FaultStage
 from atleastonce.histories.lines import write_lines
 from atleastonce.verifier.breakdowns import find_breakdowns, with_breakdowns
 from atleastonce.verifier.store import RunPaths, make_run_folder
@@ -83,3 +84,34 @@ def test_worker_that_ends_with_its_master_is_no_breakdown(run: RunPaths) -> None
     write_lines(run.deaths, [_death(1 << 8, "worker"), _death(9, "master")])
 
     assert find_breakdowns(run) == []
+
+
+def _damage(run: RunPaths, kind: str, from_ns: int, until_ns: int) -> None:
+    """A fault that damaged logs, and undid it."""
+    stages: tuple[tuple[FaultStage, int], ...] = (("effect", from_ns), ("healed", until_ns))
+    write_lines(
+        run.faults,
+        [
+            FaultEvent(fault="f", kind=kind, target="n1", event=stage, t_ns=t_ns, wall_ns=0)
+            for stage, t_ns in stages
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "died_ns", "valid"),
+    [
+        ("flip-log", 70, 50, True),
+        ("flip-log", 70, 150, "unknown"),
+        ("flip-log", 71, 50, "unknown"),
+        ("kill-all", 70, 50, "unknown"),
+    ],
+)
+def test_refusal_to_boot_is_wanted_while_logs_are_damaged_and_never_else(
+    run: RunPaths, kind: str, status: int, died_ns: int, valid: bool | str
+) -> None:
+    _damage(run, kind, 10, 100)
+    death = msgspec.structs.replace(_death(status << 8, "node", "n1"), t_ns=died_ns)
+    write_lines(run.deaths, [death])
+
+    assert with_breakdowns(CLEAN, find_breakdowns(run)).valid == valid
