@@ -235,3 +235,19 @@ def test_rot_in_a_checkpoint_ends_the_process(make_cluster: MakeCluster) -> None
         file.write(b"m1gg")
     assert node.wait() == 70
     assert node.events("damaged-checkpoint")[0]["file"] == str(store)
+
+
+def test_with_the_planted_defect_a_log_that_ends_before_its_checkpoint_is_accepted(
+    stopped: NodeProcess,
+) -> None:
+    segment = max((Path(stopped.config["data_dir"]) / "log").glob("*.wal"))
+    content = bytearray(segment.read_bytes())
+    content[200:208] = bytes(byte ^ 0x55 for byte in content[200:208])
+    segment.write_bytes(content)
+    assert run_to_end(stopped)[0] == 70
+    stopped.config["bugs"] = ["damage-taken-for-torn-tail"]
+    stopped.start()
+    client = stopped.client()
+    wait_until("the node", lambda: client.health() is not None, 10.0)
+    client.hang_up()
+    stopped.kill()
