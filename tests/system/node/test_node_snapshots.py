@@ -196,6 +196,40 @@ def test_a_short_absence_needs_no_snapshot(make_cluster: MakeCluster) -> None:
     assert len(settled_digests(cluster)) == 1
 
 
+def test_every_node_keeps_the_log_for_a_member_that_is_away_so_a_new_leader_has_it(
+    make_cluster: MakeCluster,
+) -> None:
+    cluster = make_cluster(3, storage=SMALL | {"tail_bytes": 2_000, "hold_bytes": 1 << 20})
+    cluster.start()
+    victim = cluster.followers()[0]
+    client = victim.client()
+    behind = storage(client)[0]
+    client.hang_up()
+    victim.kill()
+    leader = cluster.leader()
+    client = leader.client()
+    wait_until(
+        "the leader's floor on the other node",
+        lambda: client.push("q", "first")[0] == 201,
+        10.0,
+    )
+    for number in range(400):
+        assert client.push("q", f"m{number}")[0] == 201
+    own = next(node for node in cluster.running() if node is not leader).client()
+    wait_until("a checkpoint", lambda: storage(own)[1] > behind + 400, 10.0)
+    assert storage(own)[2] <= behind + 1
+    own.hang_up()
+    client.hang_up()
+    leader.signal(signal.SIGTERM)
+    assert leader.wait() == 0
+    victim.start()
+    cluster.wait_healthy(30.0)
+    leader.start()
+    cluster.wait_healthy(30.0)
+    assert installs(victim) == 0
+    assert len(settled_digests(cluster)) == 1
+
+
 def test_a_follower_that_is_killed_while_it_stages_goes_on_where_it_was(
     make_cluster: MakeCluster,
 ) -> None:
