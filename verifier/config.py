@@ -12,6 +12,7 @@ import msgspec
 from ..system.jobs.settings import SettingError, WorkerSettings
 from ..system.node.config import ConfigError as NodeConfigError
 from ..system.node.config import NodeConfig, check_config
+from ..system.node.storage_limits import StorageLimits
 from ..system.supervisor.config import RenewalSettings, SupervisorConfig, find_problems
 from ..workloads.registry import WORKLOADS
 from .children import LOOPBACK, NodePorts
@@ -22,6 +23,15 @@ from .store import RunPaths
 CONSUMER_GROUP: Final = "workers"
 CODE_VERSION: Final = "1"
 CLOCK_FAULT: Final = "bump-clock"
+SHORT_LOG: Final = StorageLimits(
+    checkpoint_ms=250,
+    segment_bytes=16 << 10,
+    tail_bytes=2 << 10,
+    hold_bytes=8 << 10,
+    scrub_pause_s=5,
+)
+"""So little that a member which was away for some seconds needs a snapshot: runs are short."""
+
 _RENEWAL_PAUSE_S: Final = 1.0
 _RENEWAL_TIMEOUT_S_MAX: Final = 0.5
 
@@ -50,6 +60,7 @@ def node_config(
         die_with_parent=True,
         parent_pid=os.getpid(),
         time_of_day_file=str(run.node_time_of_day(node)) if has_clock_faults else None,
+        storage=SHORT_LOG,
     )
     try:
         return check_config(config)

@@ -54,7 +54,8 @@ class Checkpointer:
 
     Attributes:
         lock: Held while the store is written, and by whoever puts another one in its place.
-        log_floor: What the leader says that other members may still need; None for nothing.
+        log_floor: Other members hold everything up to here, as the leader said last; 0 as long as
+            none has.
         sending_index: A snapshot up to this entry is being sent; None for none.
         purged_index: The log was let go up to here.
     """
@@ -71,7 +72,7 @@ class Checkpointer:
         counters: Counters,
     ) -> None:
         self.lock = trio.Lock()
-        self.log_floor: int | None = None
+        self.log_floor = 0
         self.sending_index: int | None = None
         self.purged_index = 0
         self._in_force = in_force
@@ -101,15 +102,16 @@ class Checkpointer:
 
     @property
     def own_floor(self) -> int | None:
-        """What other members may still need, as this leader knows; None when it does not lead."""
+        """Up to where all other members hold everything; None when this node does not lead."""
         floor = self._core.slowest_match_index
         if floor is None or self.sending_index is None:
             return floor
         return min(floor, self.sending_index) if floor else self.sending_index
 
     def hear_floor(self, floor: int | None) -> None:
-        """The leader says what other members may still need."""
-        self.log_floor = floor
+        """The leader says up to where all other members hold everything."""
+        if floor is not None:
+            self.log_floor = floor
 
     def applied(self, entry: Entry) -> None:
         """An entry was applied."""
@@ -174,7 +176,7 @@ class Checkpointer:
         floor = self.own_floor
         if floor is None:
             floor = self.log_floor
-        if floor is not None and floor < index:
+        if floor < index and len(self._core.members.servers) > 1:
             index = max(floor, meter.index_behind(limits.hold_bytes))
         if index > self.purged_index:
             self.purged_index = index

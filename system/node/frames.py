@@ -177,7 +177,7 @@ class NodeReport(msgspec.Struct, frozen=True, array_like=True, tag="report"):
         term: Its term.
         commit: The highest log index that it knows to be committed.
         applied: The highest that it has applied.
-        log_floor: From a leader: members may still need the log behind this entry.
+        log_floor: From a leader: up to where all other members hold everything.
     """
 
     disk_full: bool

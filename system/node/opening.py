@@ -140,6 +140,8 @@ def _open(config: NodeConfig, disk: Disk) -> OpenedStorage:
     if store is None:
         store = _replace_missing(folder, log)
     is_ahead = folder.pointer is not None and folder.pointer.is_ahead
+    # With the planted defect, whatever the log lacks is taken for a crash.
+    is_ahead = is_ahead or "damage-taken-for-torn-tail" in bugs
     fitted = fit_log(recovered, store, is_ahead)
     if fitted.reset is not None:
         log.append(None, None, (), fitted.reset)

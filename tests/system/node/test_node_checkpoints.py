@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import resource
 import signal
 import subprocess
 import sys
@@ -235,3 +237,52 @@ def test_rot_in_a_checkpoint_ends_the_process(make_cluster: MakeCluster) -> None
         file.write(b"m1gg")
     assert node.wait() == 70
     assert node.events("damaged-checkpoint")[0]["file"] == str(store)
+
+
+def test_with_the_planted_defect_a_log_that_ends_before_its_checkpoint_is_accepted(
+    stopped: NodeProcess,
+) -> None:
+    segment = max((Path(stopped.config["data_dir"]) / "log").glob("*.wal"))
+    content = bytearray(segment.read_bytes())
+    content[200:208] = bytes(byte ^ 0x55 for byte in content[200:208])
+    segment.write_bytes(content)
+    assert run_to_end(stopped)[0] == 70
+    stopped.config["bugs"] = ["damage-taken-for-torn-tail"]
+    stopped.start()
+    client = stopped.client()
+    wait_until("the node", lambda: client.health() is not None, 10.0)
+    client.hang_up()
+    stopped.kill()
+
+
+def test_a_checkpoint_that_finds_no_space_ends_the_node_and_costs_nothing(
+    make_cluster: MakeCluster,
+) -> None:
+    cluster = make_cluster(1, storage=SMALL)
+    cluster.start()
+    node = cluster.nodes["n1"]
+    assert node.process is not None
+    client = node.client()
+    names = push_many(client, "q", 0, 600)
+    wait_until("a checkpoint", lambda: is_saved(client), 10.0)
+    (store,) = (Path(node.config["data_dir"]) / "checkpoint").glob("*.mdb")
+    room = store.stat().st_size
+    assert room > 2 * SMALL["segment_bytes"]
+    resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (room, room))
+    for number in range(1000, 3000):
+        try:
+            status, _ = client.push("q", f"m{number}")
+        except (OSError, http.client.HTTPException):
+            break
+        assert status == 201
+        names.append(f"m{number}")
+    client.hang_up()
+    assert node.wait() == 71
+    (line,) = [line for line in node.log_path.read_text().splitlines() if line[0] != "{"]
+    assert line.startswith(f"node: disk failed: commit of {store}")
+    node.start()
+    cluster.wait_healthy()
+    found = drain(client, "q")
+    assert found[: len(names)] == names
+    assert len(found) <= len(names) + 1
+    client.hang_up()

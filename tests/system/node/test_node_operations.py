@@ -15,6 +15,9 @@ from .node_cluster import NodeProcess, drain, wait_until
 
 pytestmark = pytest.mark.cluster
 
+# A limit of file sizes must meet the log first.
+NO_CHECKPOINT = {"checkpoint_ms": 600_000}
+
 
 def get_text(node: NodeProcess, path: str) -> tuple[http.client.HTTPResponse, str]:
     connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=10)
@@ -75,7 +78,7 @@ def test_a_node_has_a_limit_of_connections(make_cluster: MakeCluster) -> None:
 def test_a_disk_without_space_ends_the_node_and_costs_nothing_acknowledged(
     make_cluster: MakeCluster,
 ) -> None:
-    cluster = make_cluster(1)
+    cluster = make_cluster(1, storage=NO_CHECKPOINT)
     cluster.start()
     node = cluster.nodes["n1"]
     assert node.process is not None
@@ -111,7 +114,7 @@ def test_a_disk_without_space_ends_the_node_and_costs_nothing_acknowledged(
 
 
 def test_a_cluster_outlives_one_disk_without_space(make_cluster: MakeCluster) -> None:
-    cluster = make_cluster(3)
+    cluster = make_cluster(3, storage=NO_CHECKPOINT)
     cluster.start()
     victim = cluster.leader()
     other = cluster.followers()[0]

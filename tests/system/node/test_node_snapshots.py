@@ -32,11 +32,10 @@ ACTIVATION_STEPS = (2, 7, 9, 15)
 class Writer:
     """Pushes to a queue, one at a time, until stopped; remembers what was taken."""
 
-    def __init__(self, node: NodeProcess, queue: str, payload: str = "") -> None:
+    def __init__(self, node: NodeProcess, queue: str) -> None:
         self.taken: list[str] = []
         self._client = node.client()
         self._queue = queue
-        self._payload = payload
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -53,7 +52,7 @@ class Writer:
         number = 0
         while not self._stopped.is_set():
             number += 1
-            name = f"{self._queue}{number}{self._payload}"
+            name = f"{self._queue}{number}"
             if self._client.push(self._queue, name)[0] == 201:
                 self.taken.append(name)
 
@@ -112,9 +111,13 @@ def fall_behind(
     victim.kill()
     leader = cluster.leader()
     client = leader.client()
-    names = [f"m{number}{payload}" for number in range(count)]
+    names = [f"m{number}" for number in range(count)]
     for at in range(0, count, 20):
-        assert client.push(queue, *names[at : at + 20])[0] == 201
+        items = [
+            {"queue": queue, "partition": "p", "transactionId": name, "payload": name + payload}
+            for name in names[at : at + 20]
+        ]
+        assert client.call("POST", "/api/v1/push", {"items": items})[0] == 201
     client.hang_up()
     wait_purged(leader, behind + 1)
     return victim, names
@@ -192,6 +195,35 @@ def test_a_short_absence_needs_no_snapshot(make_cluster: MakeCluster) -> None:
     victim.start()
     cluster.wait_healthy()
     client.hang_up()
+    assert installs(victim) == 0
+    assert len(settled_digests(cluster)) == 1
+
+
+def test_every_node_keeps_the_log_for_a_member_that_is_away_so_a_new_leader_has_it(
+    make_cluster: MakeCluster,
+) -> None:
+    cluster = make_cluster(3, storage=SMALL | {"tail_bytes": 2_000, "hold_bytes": 1 << 20})
+    cluster.start()
+    victim = cluster.followers()[0]
+    client = victim.client()
+    behind = storage(client)[0]
+    client.hang_up()
+    victim.kill()
+    leader = cluster.leader()
+    client = leader.client()
+    for number in range(400):
+        assert client.push("q", f"m{number}")[0] == 201
+    own = next(node for node in cluster.running() if node is not leader).client()
+    wait_until("a checkpoint", lambda: storage(own)[1] > behind + 400, 10.0)
+    assert storage(own)[2] <= behind + 5
+    own.hang_up()
+    client.hang_up()
+    leader.signal(signal.SIGTERM)
+    assert leader.wait() == 0
+    victim.start()
+    cluster.wait_healthy(30.0)
+    leader.start()
+    cluster.wait_healthy(30.0)
     assert installs(victim) == 0
     assert len(settled_digests(cluster)) == 1
 
