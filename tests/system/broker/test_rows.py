@@ -7,12 +7,20 @@ import random
 import msgspec
 import pytest
 
-from atleastonce.system.broker.commands import DeleteQueue, Push, PushItem
+from atleastonce.system.broker.administrative import ReplayDeadLetter
+from atleastonce.system.broker.commands import (
+    QUEUE_MODE,
+    DeleteQueue,
+    Push,
+    PushItem,
+    ScheduleTimer,
+    Timers,
+)
 from atleastonce.system.broker.inspection_replies import MessagesReply
 from atleastonce.system.broker.machine import Machine
 from atleastonce.system.broker.message import Message
-from atleastonce.system.broker.queries import Fetch, FetchEntry, MessageList
-from atleastonce.system.broker.replies import FetchReply, PopReply
+from atleastonce.system.broker.queries import Fetch, FetchEntry, MessageList, TimerGet
+from atleastonce.system.broker.replies import FetchReply, PopReply, TimerReply
 from atleastonce.system.broker.rows import COUNTERS, PARTITIONS, RUNS, DamagedRowError
 from atleastonce.system.bugs import Bugs
 
@@ -108,6 +116,50 @@ def test_payloads_leave_memory_once_they_are_durable_and_are_read_again() -> Non
     listed = driver.machine.read(MessageList(0, driver.clock_us + 1, limit=2), driver.clock_us)
     assert isinstance(listed, MessagesReply)
     assert [view.message.payload for view in listed.views] == [b'"payload"'] * 2
+
+
+def test_payloads_of_timers_and_dead_letters_leave_memory_too() -> None:
+    driver = Driver()
+    driver.push("a", payload=b'"dead"')
+    driver.ack(("a", "dlq"), lease=driver.pop().lease_id)
+    driver.apply(Timers("", (ScheduleTimer("q", "k", 1000, "t", b'"later"'),)))
+    driver.checkpoint()
+    state, before = state_of(driver.machine), driver.machine.digest()
+    (letter,) = state.queues["q"].dead.values()
+    assert letter.message.payload == b""
+    assert [letter.message.payload for letter in driver.dead()] == [b'"dead"']
+    timer = driver.machine.read(TimerGet("q", "k"), driver.clock_us)
+    assert isinstance(timer, TimerReply)
+    assert timer.row is not None
+    assert timer.row.payload == b'"later"'
+    driver.restart()
+    assert driver.machine.digest() == before
+    driver.advance(2)
+    assert driver.fire() == 1
+    assert [message.payload for message in _popped(driver, QUEUE_MODE)] == [b'"later"']
+    driver.apply(ReplayDeadLetter("", letter.dead_letter_id))
+    popped = [message.payload for message in _popped(driver, "g")]
+    assert sorted(popped) == [b'"dead"', b'"dead"', b'"later"']
+    driver.checkpoint()
+    owners = [key for key in driver.store.rows if key.startswith(b"m/" + bytes(8))]
+    assert owners == []
+
+
+def test_a_timer_set_anew_has_one_payload_row() -> None:
+    driver = Driver()
+    for payload in (b"1", b"2", b"3"):
+        driver.apply(Timers("", (ScheduleTimer("q", "k", 60_000, "t", payload),)))
+        driver.checkpoint()
+    assert [value for key, value in driver.store.rows.items() if key[:2] == b"m/"] == [b"3"]
+    changes = driver.machine.take_changes()
+    driver.apply(Timers("", (ScheduleTimer("q", "k", 60_000, "t", b"4"),)))
+    driver.store.commit(changes)
+    driver.machine.changes_durable()
+    driver.restart()
+    timer = driver.machine.read(TimerGet("q", "k"), driver.clock_us)
+    assert isinstance(timer, TimerReply)
+    assert timer.row is not None
+    assert timer.row.payload == b"4"
 
 
 def test_a_follower_reads_no_payload_and_agrees() -> None:
