@@ -15,6 +15,7 @@ NAMES = (
     "drain",
     "broker_machine",
     "node_http",
+    "broker_load",
     "raft_simulation",
 )
 

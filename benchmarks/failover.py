@@ -3,21 +3,25 @@
 For each kill: a client pushes through a follower without a pause; the leader is killed (-9), and
 the time until the first push acknowledged by the new leader is taken. Then the killed node is
 started again. For each planned stop: the longest push through the two other nodes, and failed
-ones.
+ones. All of it twice: on an idle cluster, and on one that holds 10,000 partitions and is under load
+meanwhile (pushes and pops by the clock, through all nodes).
 
-Run: python -m benchmarks.failover [KILLS] [STOPS]
+Run: python -m benchmarks.failover [--kills N] [--stops N] [--partitions N ...] [--rate N]
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import random
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +31,8 @@ from .node_http import exchange, free_port, request
 
 KILLS: Final = 20
 STOPS: Final = 5
+PARTITIONS_PER_PUSH: Final = 100
+LOAD_CONNECTIONS: Final = 16
 SETTLE_S: Final = 1.0
 STOP_WATCH_S: Final = 2.0
 
@@ -132,6 +138,66 @@ class Pusher:
         return max((end - began for began, end in self.spans if end > instant), default=0.0)
 
 
+async def fill(cluster: Cluster, partitions: int) -> None:
+    """Push one message into each of so many partitions."""
+    port = cluster.ports[await cluster.wait_healthy()]
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        for start in range(0, partitions, PARTITIONS_PER_PUSH):
+            items = [
+                {"queue": "load", "partition": f"p{number}", "payload": number}
+                for number in range(start, min(start + PARTITIONS_PER_PUSH, partitions))
+            ]
+            await exchange(stream, request("POST", "/api/v1/push", {"items": items}))
+
+
+class Load:
+    """Requests by the clock over many connections: pushes, and as many pops.
+
+    Attributes:
+        done: Answered requests.
+        failures: Refused or lost ones.
+    """
+
+    def __init__(self, cluster: Cluster, partitions: int, rate: float) -> None:
+        self.done = 0
+        self.failures = 0
+        self._ports = list(cluster.ports.values())
+        self._partitions = partitions
+        self._pause_s = LOAD_CONNECTIONS / rate
+
+    async def run(self) -> None:
+        """Put load on the cluster until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for number in range(LOAD_CONNECTIONS):
+                nursery.start_soon(self._drive, number)
+
+    async def _drive(self, number: int) -> None:
+        dice = random.Random(number)
+        port = number
+        due = trio.current_time() + dice.random() * self._pause_s
+        while True:
+            port += 1
+            async with AsyncExitStack() as stack:
+                try:
+                    address = ("127.0.0.1", self._ports[port % len(self._ports)])
+                    stream = await stack.enter_async_context(await trio.open_tcp_stream(*address))
+                    while True:
+                        await trio.sleep_until(due)
+                        due = max(due + self._pause_s, trio.current_time())
+                        await exchange(stream, self._request(number, dice))
+                        self.done += 1
+                except (OSError, trio.BrokenResourceError, AssertionError):
+                    self.failures += 1
+                    await trio.sleep(0.02)
+
+    def _request(self, number: int, dice: random.Random) -> bytes:
+        if number % 2:
+            return request("GET", "/api/v1/pop/queue/load?batch=4&partitions=4&autoAck=true")
+        partition = f"p{dice.randrange(self._partitions)}"
+        item = {"queue": "load", "partition": partition, "payload": {"text": "x" * 150}}
+        return request("POST", "/api/v1/push", {"items": [item]})
+
+
 async def kill_once(cluster: Cluster, serial: int) -> float:
     """Kill the leader once; returns the seconds until a new leader acknowledged a push."""
     leader = await cluster.wait_healthy()
@@ -179,8 +245,28 @@ async def stop_once(cluster: Cluster, serial: int) -> tuple[float, float, int]:
     return longest, took, sum(pusher.failures for pusher in pushers)
 
 
-async def measure(cluster: Cluster, kills: int, stops: int) -> None:
+async def measure(cluster: Cluster, kills: int, stops: int, partitions: int, rate: float) -> None:
     """Print the figures."""
+    load = Load(cluster, partitions, rate)
+    async with trio.open_nursery() as nursery:
+        began = trio.current_time()
+        if partitions:
+            await fill(cluster, partitions)
+            began = trio.current_time()
+            nursery.start_soon(load.run)
+            await trio.sleep(SETTLE_S)
+        await measure_changes(cluster, kills, stops)
+        nursery.cancel_scope.cancel()
+    if partitions:
+        took = trio.current_time() - began
+        print(
+            f"meanwhile, over {partitions} partitions: {load.done / took:.0f} requests/s answered,"
+            f" {load.failures} lost with their connections or refused"
+        )
+
+
+async def measure_changes(cluster: Cluster, kills: int, stops: int) -> None:
+    """Kill, stop, and print."""
     waits = [await kill_once(cluster, serial) for serial in range(kills)]
     if waits:
         print(f"kill -9 of the leader to the first acknowledged push, {kills} kills:")
@@ -198,16 +284,21 @@ async def measure(cluster: Cluster, kills: int, stops: int) -> None:
 
 def main() -> None:
     """Measure and print."""
-    kills = int(sys.argv[1]) if len(sys.argv) > 1 else KILLS
-    stops = int(sys.argv[2]) if len(sys.argv) > 2 else STOPS
-    with tempfile.TemporaryDirectory() as folder:
-        cluster = Cluster(Path(folder))
-        try:
-            for name in cluster.names:
-                cluster.start(name)
-            trio.run(measure, cluster, kills, stops)
-        finally:
-            cluster.end()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=KILLS)
+    parser.add_argument("--stops", type=int, default=STOPS)
+    parser.add_argument("--partitions", type=int, nargs="*", default=[0, 10_000])
+    parser.add_argument("--rate", type=float, default=300.0, help="requests a second of the load")
+    given = parser.parse_args()
+    for partitions in given.partitions:
+        with tempfile.TemporaryDirectory() as folder:
+            cluster = Cluster(Path(folder))
+            try:
+                for name in cluster.names:
+                    cluster.start(name)
+                trio.run(measure, cluster, given.kills, given.stops, partitions, given.rate)
+            finally:
+                cluster.end()
 
 
 if __name__ == "__main__":

@@ -48,8 +48,14 @@ def free_port() -> int:
 
 
 @contextmanager
-def redis_server(directory: Path) -> Iterator[str]:
-    """Start Redis on loopback and yield its URL; stopped at the end."""
+def redis_process(directory: Path) -> Iterator[tuple[int, int]]:
+    """Start Redis on loopback and yield its pid and port; stopped at the end.
+
+    Raises:
+        PeersMissingError: There is no redis-server on this machine.
+    """
+    if shutil.which("redis-server") is None:
+        raise PeersMissingError("redis-server is missing; on Debian: apt-get install redis-server")
     port = free_port()
     server = subprocess.Popen(
         ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "",
@@ -66,10 +72,17 @@ def redis_server(directory: Path) -> Iterator[str]:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.05)
-        yield f"redis://127.0.0.1:{port}/0"
+        yield server.pid, port
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(timeout=30)
+
+
+@contextmanager
+def redis_server(directory: Path) -> Iterator[str]:
+    """Start Redis on loopback and yield its URL; stopped at the end."""
+    with redis_process(directory) as (_, port):
+        yield f"redis://127.0.0.1:{port}/0"
 
 
 def pool_command(peer: str, workers: int, url: str) -> list[str]:

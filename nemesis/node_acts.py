@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from contextlib import ExitStack
@@ -67,18 +68,33 @@ class NodeAct:
 
     async def choose(self) -> tuple[Target, ...]:
         """See `Act`."""
-        stage, wait_s = self.stage, self.stage.settings.leader_wait_s
+        stage, settings = self.stage, self.stage.settings
+        wait_s = settings.leader_wait_s
+        in_all_s = wait_s + settings.recover_wait_s
         stage.queue.append(self.fault)
         try:
-            with trio.move_on_after(wait_s):
-                while not await self._claim():
+            with trio.move_on_after(in_all_s), trio.CancelScope() as patience:
+                while True:
+                    # Only a cluster that is left alone has to have a leader soon.
+                    if not self._is_free():
+                        patience.deadline = trio.current_time() + wait_s
+                    elif patience.deadline == math.inf:
+                        patience.deadline = trio.current_time() + wait_s
+                    if await self._claim():
+                        return self.targets
                     await trio.sleep(POLL_S)
-                return self.targets
         finally:
             stage.queue.remove(self.fault)
-        if self.leader is None:
+        if self._is_free():
             raise NoBiteError(f"no leader for {wait_s:g} s")
-        raise NoBiteError(f"another fault held the {self.fault.target} for {wait_s:g} s")
+        raise NoBiteError(f"another fault held the {self.fault.target} for {in_all_s:g} s")
+
+    def _is_free(self) -> bool:
+        """Whether no other fault holds any node, or comes before with a claim to all."""
+        stage = self.stage
+        before = stage.queue[: stage.queue.index(self.fault)] if self.fault in stage.queue else ()
+        held = stage.claims.intersection(stage.world.nodes())
+        return not held and not any(fault.target == ALL_NODES for fault in before)
 
     async def _claim(self) -> bool:
         """Take the target, if it exists, is free, and is nobody's turn before."""

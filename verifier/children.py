@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from .errors import UsageError
 
 LOOPBACK: Final = "127.0.0.1"
 _TAIL_BYTES: Final = 65_536
+_PORT_MIN: Final = 10_240
+_TRIES: Final = 100
 
 
 def spawn(
@@ -75,7 +78,9 @@ class PortHold:
 
     Each is bound here and never listened on, with SO_REUSEADDR set after the bind: Linux then lets
     a node bind and listen on it, also after a restart, while nobody else can take it meanwhile,
-    and no outgoing connection gets it as its own port.
+    and no outgoing connection gets it as its own port. Free ports are taken from below those that
+    the system hands out: a stranger who asks for any port, with SO_REUSEADDR set before, may get
+    one that is merely held.
     """
 
     def __init__(self) -> None:
@@ -96,6 +101,8 @@ class PortHold:
         return ports
 
     def _take_one(self, port: int) -> int:
+        if not port:
+            port = _free_port()
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         if port:
             # An earlier run's closed connections may linger on it; a listener still refuses us.
@@ -117,3 +124,19 @@ class PortHold:
         """Let go of all ports."""
         while self._held:
             self._held.pop().close()
+
+
+def _free_port() -> int:
+    """A port that nobody uses and that the system gives to nobody; 0 if there seems to be none."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        first_handed_out = int(file.read().split()[0])
+    draw = random.SystemRandom()
+    for _ in range(_TRIES if first_handed_out > _PORT_MIN else 0):
+        port = draw.randrange(_PORT_MIN, first_handed_out)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as probe:
+            try:
+                probe.bind((LOOPBACK, port))
+            except OSError:
+                continue
+        return port
+    return 0

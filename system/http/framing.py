@@ -13,8 +13,19 @@ from http import HTTPStatus
 from typing import Final
 
 import httptools
+import msgspec
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+_NAMES: Final = {
+    spelled: lower
+    for lower in (
+        *("accept", "accept-encoding", "authorization", "connection", "content-length"),
+        *("content-type", "host", "user-agent", "x-deadline-ms", "x-request-id"),
+    )
+    for spelled in (lower.encode(), lower.title().encode())
+}
+"""Header names as most clients spell them, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +52,7 @@ class HttpLimits:
     receiving_bytes_max: int = 256 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, gc=False):
     """One whole request; header names are in lower case, repeated ones joined by commas."""
 
     method: str
@@ -105,7 +115,7 @@ class RequestParser:
         """What has come of a body whose end has not."""
         return self._body_bytes if self._in_body else 0
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | memoryview) -> None:
         """Parse the next bytes; whole requests wait for `next_request`.
 
         Errors are kept until the requests in front of them have been taken.
@@ -174,7 +184,7 @@ class RequestParser:
         self._count_header(len(name) + len(value) + 4)
         if not self._in_headers:
             return
-        key = name.decode("latin-1").lower()
+        key = _NAMES.get(name) or name.decode("latin-1").lower()
         text = value.decode("latin-1")
         known = self._headers.get(key)
         self._headers[key] = text if known is None else f"{known}, {text}"
@@ -186,16 +196,18 @@ class RequestParser:
         if self._awaits_resumed_head:
             self._awaits_resumed_head = False
             return
-        if self._parser.get_http_version() not in ("1.1", "1.0"):
+        version = self._parser.get_http_version()
+        if version not in ("1.1", "1.0"):
             raise FramingError(505, "only HTTP/1.1 and HTTP/1.0 are spoken here")
-        host = self._headers.get("host")
-        if self._parser.get_http_version() == "1.1" and (host is None or ", " in host):
+        headers = self._headers
+        host = headers.get("host")
+        if version == "1.1" and (host is None or ", " in host):
             raise FramingError(400, "a request needs exactly one Host header")
         self._method = self._parser.get_method().decode("ascii")
         self._keep_alive = self._parser.should_keep_alive()
         self._in_headers = False
         self._in_body = True
-        self.wants_continue = self._headers.get("expect", "").lower() == "100-continue"
+        self.wants_continue = headers.get("expect", "").lower() == "100-continue"
 
     def on_body(self, piece: bytes) -> None:
         """A piece of the body."""
@@ -228,7 +240,7 @@ class RequestParser:
         length = self._headers.get("content-length", "0")
         return length != "0" or "transfer-encoding" in self._headers
 
-    def _resume_without_upgrade(self, rest: bytes) -> bytes:
+    def _resume_without_upgrade(self, rest: bytes | memoryview) -> bytes:
         """Go on behind a request whose `Upgrade` is ignored; returns the bytes to feed next.
 
         llhttp takes everything behind such a request's headers for another protocol. A second
@@ -236,13 +248,13 @@ class RequestParser:
         """
         self._parser = httptools.HttpRequestParser(self)
         if not self._in_body:
-            return rest
+            return bytes(rest)
         self._resumes_body = True
         if "transfer-encoding" in self._headers:
             framing = b"transfer-encoding: chunked"
         else:
             framing = b"content-length: " + self._headers["content-length"].encode("latin-1")
-        return b"POST / HTTP/1.1\r\n" + framing + b"\r\n\r\n" + rest
+        return b"POST / HTTP/1.1\r\n" + framing + b"\r\n\r\n" + bytes(rest)
 
     def _count_header(self, size: int) -> None:
         self._header_bytes += size

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 from urllib.parse import unquote, unquote_plus
 
@@ -25,8 +24,7 @@ _SHORT: Final = NAME_BYTES_MAX // 4
 Body = TypeVar("Body")
 
 
-@dataclass(slots=True)
-class Incoming:
+class Incoming(msgspec.Struct, gc=False):
     """One request.
 
     Attributes:

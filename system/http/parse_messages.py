@@ -88,7 +88,24 @@ def push(incoming: Incoming) -> Write | Answer:
     items = decode(_PUSH, incoming.body).items
     if not items:
         return Answer(201, b"[]")
-    return Write(Push(incoming.request_id, tuple([item.item(incoming.subject) for item in items])))
+    return Write(Push(incoming.request_id, _push_items(items, incoming.subject)))
+
+
+def _push_items(bodies: list[PushItemBody], subject: str | None) -> tuple[PushItem, ...]:
+    """The command's items; most pushes go to one partition, whose name is then checked once."""
+    items = []
+    queue = partition = None
+    for body in bodies:
+        own_partition = body.partition or DEFAULT_PARTITION
+        if body.queue != queue or own_partition != partition:
+            queue, partition = body.queue, own_partition
+            check_names(queue, partition)
+        items.append(
+            PushItem(
+                queue, partition, body.transaction_id or "", bytes(body.payload), None, subject
+            )
+        )
+    return tuple(items)
 
 
 def pop(incoming: Incoming) -> PopRequest:

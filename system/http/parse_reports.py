@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Final
+
+import msgspec
 
 from .answer import Answer, RefusedError, bad_request, error_answer, json_answer
 from .incoming import Incoming, clamped, whole
@@ -24,7 +25,7 @@ def status(incoming: Incoming) -> ReportRequest:
 
 def status_queues(incoming: Incoming) -> ReportRequest:
     """GET /api/v1/status/queues?queue=&namespace=&task=&limit=&offset=."""
-    return dataclasses.replace(_report(incoming, "queues"), is_paged=True)
+    return msgspec.structs.replace(_report(incoming, "queues"), is_paged=True)
 
 
 def analytics(incoming: Incoming) -> ReportRequest:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from ..broker.commands import Command, Pop
 from ..broker.queries import Fetch, Query
 from ..broker.ring_actions import RingAction
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True, gc=False):
     """A command for the log.
 
     Attributes:
@@ -22,8 +21,7 @@ class Write:
     shape: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PopRequest:
+class PopRequest(msgspec.Struct, frozen=True, gc=False):
     """A pop, which enters the log only when `Machine.can_pop` says so.
 
     Attributes:
@@ -35,8 +33,7 @@ class PopRequest:
     wait_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRequest:
+class ReadRequest(msgspec.Struct, frozen=True, gc=False):
     """A read of the leader's state.
 
     Attributes:
@@ -48,8 +45,7 @@ class ReadRequest:
     shape: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchRequest:
+class FetchRequest(msgspec.Struct, frozen=True, gc=False):
     """A read of this node's state, possibly a little behind.
 
     Attributes:
@@ -61,8 +57,7 @@ class FetchRequest:
     max_wait_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class RingRequest:
+class RingRequest(msgspec.Struct, frozen=True, gc=False):
     """Something about ephemeral queues, for the leader's memory.
 
     Attributes:
@@ -74,8 +69,7 @@ class RingRequest:
     wait_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReportRequest:
+class ReportRequest(msgspec.Struct, frozen=True, gc=False):
     """Figures about queues, from the leader's state and from what it has counted.
 
     Attributes:
@@ -105,8 +99,7 @@ class ReportRequest:
     is_paged: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Local:
+class Local(msgspec.Struct, frozen=True, gc=False):
     """Something only this node can answer: "health", "metrics", "prometheus", "page", "openapi"."""
 
     name: str

@@ -165,9 +165,9 @@ def route(
     if parse is None:
         return no_such_route()
     try:
-        incoming = Incoming(parts, query, headers, body, request_id, method, subject)
-        incoming.subscription_mode = subscription_mode
-        return parse(incoming)
+        return parse(
+            Incoming(parts, query, headers, body, request_id, method, subject, subscription_mode)
+        )
     except RefusedError as refused:
         return refused.answer
 

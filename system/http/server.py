@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
-import socket
-import struct
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import trio
 
 from .framing import CONTINUE, FramingError, HttpLimits, Request, RequestParser, encode_response
+from .patience import Patience
 from .routes import Answer, error_answer, too_large_answer
+from .transport import READ_BYTES, transport_of
 
-READ_BYTES: Final = 64 * 1024
-WRITE_TIMEOUT_S: Final = 30.0
 TURNED_AWAY_MAX: Final = 64
 """Connections that are being turned away with an answer; further ones are just closed."""
 
 _LINGER_S: Final = 2.0
-_ON_CLOSE_RESET: Final = struct.pack("ii", 1, 0)
-_ON_CLOSE_FINISH: Final = struct.pack("ii", 0, 0)
 _LOOK_S: Final = 0.02
 _PIPELINED_BYTES_MAX: Final = 1024 * 1024
 _ERROR_CODES: Final = {
@@ -32,8 +28,7 @@ _ERROR_CODES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True):
     """An answer, and what to do when it cannot be handed to its client."""
 
     answer: Answer
@@ -44,7 +39,7 @@ Handler = Callable[[Request, "ClientConnection"], Awaitable[Delivery]]
 
 
 class HttpServer:
-    """Serves connections until told to stop.
+    """Serves connections until told to stop; `watch` must run beside them.
 
     Args:
         handler: Answers one request; called one at a time for each connection.
@@ -69,6 +64,8 @@ class HttpServer:
         self._receiving_bytes = 0
         self._turned_away = 0
         self._on_turned_away = on_turned_away
+        timeouts_s = (limits.header_timeout_s, limits.body_timeout_s, limits.idle_timeout_s)
+        self._patience = Patience(min(timeouts_s))
 
     @property
     def connections(self) -> int:
@@ -82,12 +79,18 @@ class HttpServer:
             return
         connection = ClientConnection(stream, self._handler, self._limits, self)
         self._connections.add(connection)
+        self._patience.add(connection)
         try:
             await connection.run()
         finally:
+            self._patience.discard(connection)
             self._connections.discard(connection)
             if not self._connections:
                 self._emptied.set()
+
+    async def watch(self) -> None:
+        """End what takes too long on any connection, until cancelled."""
+        await self._patience.watch()
 
     def receiving(self, change: int, held: int) -> None:
         """A connection holds more, or less, of an unfinished body than before.
@@ -128,7 +131,11 @@ class HttpServer:
 
 
 class ClientConnection:
-    """One client's connection."""
+    """One client's connection.
+
+    Attributes:
+        deadline: Until when the client must have sent something; infinite while it is answered.
+    """
 
     def __init__(
         self,
@@ -137,7 +144,9 @@ class ClientConnection:
         limits: HttpLimits,
         server: HttpServer,
     ) -> None:
+        self.deadline = math.inf
         self._stream = stream
+        self._transport = transport_of(stream)
         self._handler = handler
         self._limits = limits
         self._server = server
@@ -153,7 +162,7 @@ class ClientConnection:
         """Answer requests until either side has had enough."""
         # Only a dead process closes a socket without coming by the end of this function. Its
         # clients then get a reset, which sends them to another node; a plain end would not.
-        self._set_linger(_ON_CLOSE_RESET)
+        self._transport.reset_on_close(True)
         async with self._stream:
             try:
                 refusal = await self._serve()
@@ -162,12 +171,12 @@ class ClientConnection:
             except trio.BrokenResourceError:
                 return
             finally:
-                self._set_linger(_ON_CLOSE_FINISH)
+                self._transport.reset_on_close(False)
                 self._server.receiving(-self._receiving_bytes, 0)
 
-    def _set_linger(self, value: bytes) -> None:
-        if isinstance(self._stream, trio.SocketStream):
-            self._stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, value)
+    def expire(self) -> None:
+        """End the connection: its client has taken too long."""
+        self._scope.cancel()
 
     async def _serve(self) -> FramingError | None:
         try:
@@ -187,12 +196,17 @@ class ClientConnection:
         while not self._has_ended:
             if self._unparsed_bytes > _PIPELINED_BYTES_MAX:
                 await trio.sleep_forever()
-            try:
-                data = await self._stream.receive_some(READ_BYTES)
-            except trio.BrokenResourceError:
-                data = b""
-            self._take(data)
-            self._unparsed_bytes += len(data)
+            await self._receive_ahead(is_likely=False)
+
+    async def _receive_ahead(self, is_likely: bool) -> None:
+        """Keep what the client sends while a request of it is being answered."""
+        data: bytes | memoryview
+        try:
+            data = await self._transport.receive(is_likely)
+        except trio.BrokenResourceError:
+            data = b""
+        self._take(data)
+        self._unparsed_bytes += len(data)
 
     def close_if_idle(self) -> None:
         """End the connection unless a request is being received or answered."""
@@ -211,29 +225,34 @@ class ClientConnection:
 
     async def _next_request(self) -> Request | None:
         parser = self._parser
-        while (request := parser.next_request()) is None:
+        request = parser.next_request()
+        if request is not None:
+            # Nothing was waited for, and a long pipeline must not keep all others waiting.
+            await trio.lowlevel.checkpoint()
+        while request is None:
             self._unparsed_bytes = 0
             if self._has_ended:
                 return None
             if parser.wants_continue:
                 parser.wants_continue = False
-                await self._send(CONTINUE)
-            self._scope.deadline = self._read_deadline()
+                await self._transport.send(CONTINUE)
+            self.deadline = self._read_deadline()
             self._is_idle = not self._is_mid_request()
             if self._is_idle and self._server.is_closing:
                 return None
-            self._take(await self._stream.receive_some(READ_BYTES))
+            self._take(await self._transport.receive(parser.in_body))
             self._count_unfinished()
+            request = parser.next_request()
         self._is_idle = False
-        self._scope.deadline = math.inf
+        self.deadline = math.inf
         self._request_began = math.inf
         return request
 
-    def _take(self, data: bytes | bytearray) -> None:
+    def _take(self, data: bytes | memoryview) -> None:
         if not data:
             self._has_ended = True
         else:
-            self._parser.feed(bytes(data))
+            self._parser.feed(data)
 
     def _count_unfinished(self) -> None:
         held = self._parser.unfinished_bytes
@@ -268,41 +287,23 @@ class ClientConnection:
             head_only=request.method == "HEAD",
         )
         try:
-            await self._send(data)
+            await self._transport.send(data)
         except trio.BrokenResourceError:
             if delivery.on_lost is not None:
                 delivery.on_lost()
             return False
         return True
 
-    async def _send(self, data: bytes) -> None:
-        """Write everything.
-
-        Raises:
-            trio.BrokenResourceError: The client is gone, or reads too slowly.
-        """
-        with trio.move_on_after(WRITE_TIMEOUT_S) as scope:
-            await self._stream.send_all(data)
-        if scope.cancelled_caught:
-            raise trio.BrokenResourceError("answer not read in time")
-
     async def _is_gone(self) -> bool:
         """Whether the client has hung up already, as far as can be known without waiting."""
-        transport = self._stream
-        if isinstance(transport, trio.SSLStream):
-            transport = transport.transport_stream
-        if isinstance(transport, trio.SocketStream):
-            # Part of a TLS record is readable, and brings nothing yet; that is not waited for.
-            with trio.move_on_after(_LOOK_S):
-                while not self._has_ended and transport.socket.is_readable():
-                    if self._unparsed_bytes > _PIPELINED_BYTES_MAX:
-                        break
-                    try:
-                        data = await self._stream.receive_some(READ_BYTES)
-                    except trio.BrokenResourceError:
-                        data = b""
-                    self._take(data)
-                    self._unparsed_bytes += len(data)
+        if self._has_ended or not self._transport.has_more():
+            return self._has_ended
+        # Part of a TLS record is readable, and brings nothing yet; that is not waited for.
+        with trio.move_on_after(_LOOK_S):
+            while not self._has_ended and self._transport.has_more():
+                if self._unparsed_bytes > _PIPELINED_BYTES_MAX:
+                    break
+                await self._receive_ahead(is_likely=True)
         return self._has_ended
 
     async def _refuse(self, error: FramingError) -> None:

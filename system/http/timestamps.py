@@ -14,8 +14,12 @@ INSTANT_US_MAX = 253_402_300_799_999_999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@lru_cache(maxsize=1024)
 def rfc3339(instant_us: int) -> str:
-    """Write UTC microseconds, as in `2026-11-30T12:00:00.000001Z`."""
+    """Write UTC microseconds, as in `2026-11-30T12:00:00.000001Z`.
+
+    Messages that were pushed together have the same; these are written once.
+    """
     second, microsecond = divmod(instant_us, 1_000_000)
     return f"{_second(second)}.{microsecond:06d}Z"
 

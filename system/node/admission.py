@@ -6,14 +6,15 @@ no room first: what settles messages makes room for everybody, and so may wait f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Final
 
 from ..broker.administrative import AddTrace, ReplayDeadLetter
 from ..broker.commands import (
+    Ack,
     Command,
     Cycle,
+    Pop,
     Push,
     ScheduleTimer,
     Timers,
@@ -31,6 +32,10 @@ RESERVE_FACTOR: Final = 2
 
 def grows(command: Command) -> bool:
     """Whether a command stores payloads, rather than making room or changing little."""
+    if isinstance(command, Push):
+        return True
+    if isinstance(command, Pop | Ack):
+        return False
     if isinstance(command, Transaction):
         operations = (*command.operations, *command.timers, *command.kv)
         return any(isinstance(each, TransactionPush | ScheduleTimer | KvPut) for each in operations)
@@ -40,7 +45,7 @@ def grows(command: Command) -> bool:
         return any(isinstance(each, KvPut) for each in command.operations)
     if isinstance(command, Cycle):
         return bool(command.push_items) or any(row.value is not None for row in command.state_ops)
-    return isinstance(command, Push | AddTrace | ReplayDeadLetter)
+    return isinstance(command, AddTrace | ReplayDeadLetter)
 
 
 def overloaded_answer() -> Answer:
@@ -69,17 +74,47 @@ class Admission:
         fits = not held_bytes or held_bytes + size <= factor * self._limits.waiting_bytes_max
         return fits and requests < factor * self._limits.waiting_requests_max
 
-    @contextmanager
-    def place(self, size: int, may_grow: bool) -> Iterator[bool]:
-        """Hold a place for as long as the block runs; gives False when there is none."""
+    def enter(self, size: int, may_grow: bool) -> bool:
+        """Take a place, which must be left again; False when there is none."""
         if not self.has_room(self.requests, self.bytes, size, may_grow):
             self._counters.refused_overload += 1
-            yield False
-            return
+            return False
         self.requests += 1
         self.bytes += size
-        try:
-            yield True
-        finally:
-            self.requests -= 1
-            self.bytes -= size
+        return True
+
+    def leave(self, size: int) -> None:
+        """Give a place back."""
+        self.requests -= 1
+        self.bytes -= size
+
+    def place(self, size: int, may_grow: bool) -> Place:
+        """Hold a place for as long as the block runs; gives False when there is none."""
+        return Place(self, size, may_grow)
+
+
+class Place:
+    """Room for one request, as a context manager."""
+
+    __slots__ = ("_admission", "_is_held", "_may_grow", "_size")
+
+    def __init__(self, admission: Admission, size: int, may_grow: bool) -> None:
+        self._admission = admission
+        self._size = size
+        self._may_grow = may_grow
+        self._is_held = False
+
+    def __enter__(self) -> bool:
+        """Take the room, if there is any."""
+        self._is_held = self._admission.enter(self._size, self._may_grow)
+        return self._is_held
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give it back."""
+        if self._is_held:
+            self._admission.leave(self._size)

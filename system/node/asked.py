@@ -1,8 +1,8 @@
-"""What a request that a leader must answer asks for, where pops differ from all others."""
+"""How pops differ from all else that a leader must answer, also where no leader can be asked."""
 
 from __future__ import annotations
 
-import dataclasses
+from typing import TypeGuard
 
 import msgspec
 
@@ -16,32 +16,31 @@ from ..http.routes import (
     ReportRequest,
     RingRequest,
     Write,
-    empty_pop_answer,
     render,
 )
 
 LeaderRequest = Write | PopRequest | ReadRequest | RingRequest | ReportRequest
 
 
-def is_pop(routed: LeaderRequest) -> bool:
+def is_pop(routed: LeaderRequest) -> TypeGuard[PopRequest | RingRequest]:
     """Whether an empty answer is an answer."""
     return isinstance(routed, PopRequest) or (
         isinstance(routed, RingRequest) and isinstance(routed.action, PopRing)
     )
 
 
-def nothing(routed: LeaderRequest) -> Answer:
-    """What a pop is told that found nothing.
+def nothing(routed: PopRequest | RingRequest) -> Answer:
+    """The answer of a pop that found nothing.
 
     Only a leader knows whether a group conflates; a consumer that asks for it and gets no message
     may be told so by anybody.
     """
-    if isinstance(routed, RingRequest) and isinstance(routed.action, PopRing):
-        return popped(routed.action.queue, [])
-    if isinstance(routed, PopRequest) and routed.command.conflation:
+    if isinstance(routed, PopRequest):
         command = routed.command
-        return render(routed, PopReply(command.queue, command.group, "", (), conflates=True))
-    return empty_pop_answer()
+        conflates = command.conflation is True
+        return render(routed, PopReply(command.queue, command.group, "", (), None, conflates))
+    assert isinstance(routed.action, PopRing), f"{type(routed.action).__name__} is no pop"
+    return popped(routed.action.queue, [])
 
 
 def asked_by(routed: LeaderRequest, asking: str, trial: int) -> LeaderRequest:
@@ -49,4 +48,4 @@ def asked_by(routed: LeaderRequest, asking: str, trial: int) -> LeaderRequest:
     if not isinstance(routed, PopRequest):
         return routed
     command = msgspec.structs.replace(routed.command, asking=asking, trial=trial)
-    return dataclasses.replace(routed, command=command)
+    return PopRequest(command, routed.wait_ms)

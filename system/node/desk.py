@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -16,6 +15,7 @@ from ..broker.replies import PopReply, Reply
 from ..broker.ring_actions import DeleteRing
 from ..bugs import NO_BUGS, Bugs
 from ..http import render_ephemeral
+from ..http.patience import Patience
 from ..http.routes import (
     Answer,
     PopRequest,
@@ -47,12 +47,14 @@ POP_TRIES_MAX: Final = 3
 POP_GRACE_S: Final = 1.0
 """How long past its own end a pop whose claim is in the log already waits for the outcome."""
 
+PATIENT_S: Final = 0.9
+"""Writes with less time than that get a timer of their own."""
+
 _SMALL_COMMAND_BYTES: Final = 256
 _RETAIN_COMMAND_BYTES: Final = 16 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(msgspec.Struct, frozen=True, gc=False):
     """An answer, and a receipt for the claim in it that must go back if nobody gets to read it.
 
     `is_empty` tells a pop that found nothing.
@@ -63,8 +65,7 @@ class Served:
     is_empty: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NotServed:
+class NotServed(msgspec.Struct, frozen=True, gc=False):
     """No answer from here; `handed_over` says that the request may be in the log."""
 
     handed_over: bool
@@ -74,7 +75,12 @@ Outcome = Served | NotServed
 
 
 class LeaderDesk:
-    """Serves requests while this node leads; all commands of a leader pass here."""
+    """Serves requests while this node leads; all commands of a leader pass here.
+
+    Attributes:
+        lot: Pops that wait for messages.
+        patience: Ends writes at their deadlines; its `watch` must run.
+    """
 
     def __init__(
         self,
@@ -102,6 +108,7 @@ class LeaderDesk:
         self._counters = counters
         self._admission = admission
         self._standing = standing
+        self.patience = Patience(PATIENT_S)
         self._firing: Waiter | None = None
         self._retaining: Waiter | None = None
         self._is_closing = False
@@ -109,7 +116,7 @@ class LeaderDesk:
     @property
     def is_firing(self) -> bool:
         """Whether due timers are on their way into the log, and more may be due behind them."""
-        return self._firing is not None and not self._firing.settled.is_set()
+        return self._firing is not None and not self._firing.is_settled
 
     async def write(self, request: Write, size: int, deadline: float) -> Outcome:
         """Commit one command and answer with its reply."""
@@ -122,15 +129,26 @@ class LeaderDesk:
             self._counters.refused_overload += 1
             return Served(overloaded_answer())
         waiter = self._proposals.submit(request.command, size + _SMALL_COMMAND_BYTES)
-        if not waiter.settled.is_set():
-            with trio.move_on_at(deadline):
-                await waiter.settled.wait()
+        if not waiter.is_settled:
+            await self._wait(waiter, deadline)
         if waiter.reply is None:
             # What is merely gathered yet may still be proposed after its deadline.
-            return NotServed(waiter.was_appended or not waiter.settled.is_set())
+            return NotServed(waiter.was_appended or not waiter.is_settled)
         self._counters.served += 1
         self.activity.note(request.command, waiter.reply, self._machine.now_us)
         return Served(render(request, waiter.reply))
+
+    async def _wait(self, waiter: Waiter, deadline: float) -> None:
+        if deadline < trio.current_time() + PATIENT_S:
+            with trio.CancelScope(deadline=deadline):
+                await waiter.ended.wait()
+            return
+        waiter.deadline = deadline
+        self.patience.add(waiter)
+        try:
+            await waiter.ended.wait()
+        finally:
+            self.patience.discard(waiter)
 
     async def read(self, request: ReadRequest, deadline: float) -> Outcome:
         """Answer from the machine, once that is known to be up to date."""
@@ -207,11 +225,11 @@ class LeaderDesk:
                 break
             command = self._share(request.command)
             waiter = self._proposals.submit(command, _SMALL_COMMAND_BYTES)
-            with trio.move_on_at(deadline + POP_GRACE_S):
-                await waiter.settled.wait()
+            if not waiter.is_settled:
+                await self._wait(waiter, deadline + POP_GRACE_S)
             reply = waiter.reply
             if reply is None:
-                if waiter.settled.is_set():
+                if waiter.is_settled:
                     return NotServed(waiter.was_appended)
                 waiter.abandon(partial(self._take_back_late, command))
                 return self._empty(request)
@@ -246,10 +264,10 @@ class LeaderDesk:
         existed = self.ephemeral.rings().remove(action.queue)
         command = RemoveRing(action.request_id, action.queue)
         waiter = self._proposals.submit(command, _SMALL_COMMAND_BYTES)
-        with trio.move_on_at(deadline):
-            await waiter.settled.wait()
+        if not waiter.is_settled:
+            await self._wait(waiter, deadline)
         if waiter.reply is None:
-            return NotServed(waiter.was_appended or not waiter.settled.is_set())
+            return NotServed(waiter.was_appended or not waiter.is_settled)
         assert isinstance(waiter.reply, RingRemoved), f"got {type(waiter.reply).__name__}"
         self._counters.served += 1
         was_declared = waiter.reply.was_declared
@@ -306,7 +324,7 @@ class LeaderDesk:
 
     def attend_retention(self) -> None:
         """Propose to let go of what is too old, unless that is on its way already."""
-        if self._retaining is not None and not self._retaining.settled.is_set():
+        if self._retaining is not None and not self._retaining.is_settled:
             return
         command = self._machine.due_retention(self.stamp_us())
         if command is not None:

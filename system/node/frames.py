@@ -35,9 +35,14 @@ class FrameBuffer:
         self.frame_bytes_max = frame_bytes_max
         self._buffer = bytearray()
 
-    def feed(self, data: bytes | bytearray) -> None:
+    def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Take the next bytes, of any number."""
         self._buffer += data
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a frame has begun and not ended, as far as has been looked."""
+        return bool(self._buffer)
 
     def frames(self) -> Iterator[bytes]:
         """Take the contents of all whole frames, oldest first.

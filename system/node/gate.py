@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -9,6 +10,7 @@ from typing import Final, Protocol
 import trio
 
 from ..http.answer import error_answer
+from ..http.transport import transport_of
 from ..raft.messages import Message, decode_message
 from .asker import Asker
 from .counters import Counters
@@ -32,7 +34,6 @@ from .outbox import Outbox
 STRANGERS_MAX: Final = 64
 """Connections that have not introduced themselves yet."""
 
-_READ_BYTES: Final = 256 * 1024
 _UNWRITTEN_BYTES_MAX: Final = 128 * 1024 * 1024
 
 
@@ -115,6 +116,7 @@ class PeerGate:
         self._logbook.warning("peer-refused", peer=peer, reason=reason)
 
     async def _serve_raft(self, peer: str, stream: trio.abc.Stream, buffer: FrameBuffer) -> None:
+        transport = transport_of(stream, math.inf)
         while True:
             for content in buffer.frames():
                 try:
@@ -123,7 +125,7 @@ class PeerGate:
                     raise FrameError(str(error)) from None
                 self._counters.raft_received += 1
                 self._receive(peer, message)
-            data = await stream.receive_some(_READ_BYTES)
+            data = await transport.receive(buffer.is_cut)
             if not data:
                 return
             buffer.feed(data)
@@ -153,7 +155,7 @@ class _ForwardConnection:
     def __init__(self, peer: str, requests: ForwardedRequests, stream: trio.abc.Stream) -> None:
         self._peer = peer
         self._requests = requests
-        self._stream = stream
+        self._transport = transport_of(stream, math.inf)
         self._outbox = Outbox()
         self._askers: dict[int, Asker] = {}
         self._writing = trio.CancelScope()
@@ -184,7 +186,7 @@ class _ForwardConnection:
                     self._requests.take_back(message.lease)
             if self._outbox.bytes_queued > _UNWRITTEN_BYTES_MAX:
                 raise FrameError(f"more than {_UNWRITTEN_BYTES_MAX} bytes of answers unread")
-            data = await self._stream.receive_some(_READ_BYTES)
+            data = await self._transport.receive(buffer.is_cut)
             if not data:
                 return
             buffer.feed(data)
@@ -193,7 +195,7 @@ class _ForwardConnection:
         """Write answers until `lost`."""
         with self._writing:
             try:
-                await self._outbox.write_to(self._stream)
+                await self._outbox.write_to(self._transport)
             except trio.BrokenResourceError:
                 # The reader sees the end of the same connection, and acts on it.
                 return

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import trio
 
+from ..http.transport import Transport, transport_of
 from ..raft.messages import Message, encode_message
 from .address import Address
 from .counters import Counters
@@ -33,7 +35,6 @@ from .outbox import Outbox
 RAFT_FRAMES_MAX: Final = 1024
 RAFT_BYTES_MAX: Final = 64 * 1024 * 1024
 
-_READ_BYTES: Final = 256 * 1024
 _PAUSE_S_MIN: Final = 0.02
 _PAUSE_S_MAX: Final = 0.25
 
@@ -115,14 +116,15 @@ class Link:
 
     async def _use(self, stream: trio.abc.Stream, buffer: FrameBuffer) -> str:
         buffer.frame_bytes_max = FRAME_BYTES_MAX
+        transport = transport_of(stream, math.inf)
         self._outbox = Outbox()
         self.connected = True
         trouble = "closed by the peer"
         try:
             async with stream, trio.open_nursery() as nursery:
-                nursery.start_soon(self._write, stream, nursery.cancel_scope)
+                nursery.start_soon(self._write, transport, nursery.cancel_scope)
                 try:
-                    await self._read(stream, buffer)
+                    await self._read(transport, buffer)
                 except (FrameError, trio.BrokenResourceError) as error:
                     trouble = str(error) or type(error).__name__
                 nursery.cancel_scope.cancel()
@@ -131,17 +133,17 @@ class Link:
             self._lost()
         return trouble
 
-    async def _write(self, stream: trio.abc.Stream, scope: trio.CancelScope) -> None:
+    async def _write(self, transport: Transport, scope: trio.CancelScope) -> None:
         try:
-            await self._outbox.write_to(stream)
+            await self._outbox.write_to(transport)
         except trio.BrokenResourceError:
             scope.cancel()
 
-    async def _read(self, stream: trio.abc.Stream, buffer: FrameBuffer) -> None:
+    async def _read(self, transport: Transport, buffer: FrameBuffer) -> None:
         while True:
             for content in buffer.frames():
                 self._take(content)
-            data = await stream.receive_some(_READ_BYTES)
+            data = await transport.receive(buffer.is_cut)
             if not data:
                 return
             buffer.feed(data)
@@ -153,10 +155,45 @@ class Link:
         """The connection is gone."""
 
 
+class RaftFramer:
+    """Frames raft messages. What goes to several peers in a row is encoded once."""
+
+    def __init__(self) -> None:
+        self._message: Message | None = None
+        self._framed = b""
+
+    def framed(self, message: Message) -> bytes:
+        """One message as a frame, length included."""
+        # Entries are compared by what they are first, and these are the same objects.
+        if message != self._message:
+            self._framed = frame(encode_message(message))
+            self._message = message
+        return self._framed
+
+
 class RaftLink(Link):
-    """Carries raft messages one way; what cannot be sent soon is dropped, oldest first."""
+    """Carries raft messages one way; what cannot be sent soon is dropped, oldest first.
+
+    Attributes:
+        framer: May be shared with the links to other peers.
+    """
 
     channel: Channel = "raft"
+    framer: RaftFramer
+
+    def __init__(
+        self,
+        node: str,
+        peer: str,
+        address: Address,
+        token: bytes,
+        logbook: Logbook,
+        counters: Counters,
+        dial: Dial = dial_tcp,
+        framer: RaftFramer | None = None,
+    ) -> None:
+        super().__init__(node, peer, address, token, logbook, counters, dial)
+        self.framer = framer or RaftFramer()
 
     def send(self, message: Message) -> None:
         """Queue a message, or drop it when there is no connection."""
@@ -167,8 +204,24 @@ class RaftLink(Link):
         while len(outbox) >= RAFT_FRAMES_MAX or outbox.bytes_queued > RAFT_BYTES_MAX:
             outbox.drop_oldest()
             self._counters.raft_dropped += 1
-        outbox.put(frame(encode_message(message)))
+        outbox.put(self.framer.framed(message))
         self._counters.raft_sent += 1
+
+
+def raft_links(
+    node: str,
+    peers: Mapping[str, Address],
+    token: bytes,
+    logbook: Logbook,
+    counters: Counters,
+    dial: Dial = dial_tcp,
+) -> dict[str, RaftLink]:
+    """A link to each peer, by its name; they share what they encode."""
+    framer = RaftFramer()
+    return {
+        peer: RaftLink(node, peer, address, token, logbook, counters, dial, framer)
+        for peer, address in peers.items()
+    }
 
 
 class Ask:

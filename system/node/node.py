@@ -43,7 +43,7 @@ from .gate import PeerGate
 from .gauge import DiskGauge, MeasureSpace
 from .leadership import Leadership
 from .limits import DEFAULT_LIMITS, NodeLimits
-from .links import Dial, ForwardLink, RaftLink, dial_tcp
+from .links import Dial, ForwardLink, dial_tcp, raft_links
 from .logbook import Logbook
 from .ownclock import DEFECTS, OwnClockPlanner
 from .proposals import Proposals
@@ -129,9 +129,7 @@ class Node:
         self._replayed_index = core.last_index
         self._due_alarm: trio.CancelScope | None = None
         links = (token, logbook, counters, dial)
-        self._raft_links = {
-            peer: RaftLink(node, peer, address, *links) for peer, address in settings.peers.items()
-        }
+        self._raft_links = raft_links(node, settings.peers, *links)
         self._forward_links = {
             peer: ForwardLink(node, peer, address, *links)
             for peer, address in settings.peers.items()
@@ -226,6 +224,8 @@ class Node:
             nursery.start_soon(self._run_due)
             nursery.start_soon(self._run_standing)
             nursery.start_soon(run_upkeep, self.desk, self.machine, self.leadership)
+            nursery.start_soon(self.server.watch)
+            nursery.start_soon(self.desk.patience.watch)
             for link in [*self._raft_links.values(), *self._forward_links.values()]:
                 nursery.start_soon(link.run)
 

@@ -6,6 +6,8 @@ from collections import deque
 
 import trio
 
+from ..http.transport import Transport
+
 
 class Outbox:
     """A queue of frames that never makes its producer wait.
@@ -36,7 +38,7 @@ class Outbox:
         """Forget the frame that has waited longest."""
         self.bytes_queued -= len(self._frames.popleft())
 
-    async def write_to(self, stream: trio.abc.SendStream) -> None:
+    async def write_to(self, transport: Transport) -> None:
         """Write what is queued and what will be, many frames at a time, until cancelled.
 
         Raises:
@@ -54,5 +56,5 @@ class Outbox:
                 self._frames.clear()
             self.bytes_queued = 0
             leases = len(self.unwritten_leases)
-            await stream.send_all(data)
+            await transport.send(data)
             del self.unwritten_leases[:leases]

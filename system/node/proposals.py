@@ -7,6 +7,7 @@ of the same term is applied at the index where it was appended; the index alone 
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -36,30 +37,48 @@ class Waiter:
     Attributes:
         command: The command.
         size: About how many bytes it adds to an entry.
-        settled: Set once the outcome is known, or known to stay unknown.
+        ended: Set when there is nothing more to wait for.
+        is_settled: Whether the outcome is known, or known to stay unknown.
+        deadline: Until when somebody waits.
         reply: The machine's reply; None when there is none.
         was_appended: Whether the command has been in the log, so that it may have been, or may
             yet be, applied although there is no reply.
     """
 
-    __slots__ = ("command", "on_late_reply", "reply", "settled", "size", "was_appended")
+    __slots__ = (
+        "command",
+        "deadline",
+        "ended",
+        "is_settled",
+        "on_late_reply",
+        "reply",
+        "size",
+        "was_appended",
+    )
 
     def __init__(self, command: Command, size: int) -> None:
         self.command = command
         self.size = size
-        self.settled = trio.Event()
+        self.ended = trio.Event()
+        self.is_settled = False
+        self.deadline = math.inf
         self.reply: Reply | None = None
         self.was_appended = False
         self.on_late_reply: Callable[[Reply], None] | None = None
 
     def settle(self, reply: Reply | None) -> None:
         """Give the reply, or None when the outcome stays unknown."""
-        if self.settled.is_set():
+        if self.is_settled:
             return
         self.reply = reply
-        self.settled.set()
+        self.is_settled = True
+        self.ended.set()
         if reply is not None and self.on_late_reply is not None:
             self.on_late_reply(reply)
+
+    def expire(self) -> None:
+        """Let whoever waits go on without an outcome."""
+        self.ended.set()
 
     def abandon(self, on_late_reply: Callable[[Reply], None]) -> None:
         """Nobody waits any longer; hand a reply that still comes to `on_late_reply`."""

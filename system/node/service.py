@@ -30,6 +30,7 @@ from .asked import LeaderRequest, asked_by, is_pop, nothing
 from .asker import Asker, Client, LocalAsker
 from .counters import Counters
 from .desk import LeaderDesk, NotServed, Outcome, Served
+from .doubt import NOTHING_WAS_APPLIED, is_refused_repeat
 from .fetches import Fetches
 from .frames import Forward, NodeReport, Reply, ReplyFrame, TryAgain
 from .leadership import Leadership
@@ -43,8 +44,9 @@ REQUEST_ID_MAX: Final = 200
 _RETRY_PAUSE_S: Final = 0.02
 _POP_ANSWER_GRACE_S: Final = 1.5
 _FORWARDED_HEADERS: Final = ("content-type", "authorization")
-_SAY_NOTHING_WAS_APPLIED: Final = (429, 507)
-"""Not true of a request that an earlier try has handed over: then these are not answers."""
+_NO_PLACE_NEEDED: Final = contextlib.nullcontext(True)
+_STEADY: Final = Asker()
+"""Who asks for anything but messages: nothing ends such a request before its deadline."""
 
 
 class LocalAnswers(Protocol):
@@ -127,6 +129,13 @@ class Service:
             return Delivery(routed)
         if isinstance(routed, Local):
             return Delivery(self._about.answer(routed.name))
+        if isinstance(routed, Write | ReadRequest):
+            # Neither waits for anything that its client could stop waiting for.
+            with self._place(routed, len(request.body)) as has_place:
+                if not has_place:
+                    return Delivery(overloaded_answer())
+                served = await self._answer(request, request_id, routed, _STEADY, deadline_ms)
+            return Delivery(served.answer)
         if isinstance(routed, PopRequest | RingRequest) and routed.wait_ms:
             deadline_ms = routed.wait_ms
         asker = LocalAsker(client, impatient=self._is_stopping)
@@ -226,7 +235,11 @@ class Service:
                 outcome = await self._forward(request, request_id, routed, asker, deadline)
             if isinstance(outcome, NotServed):
                 handed_over = handed_over or outcome.handed_over
-            elif not handed_over or outcome.answer.status not in _SAY_NOTHING_WAS_APPLIED:
+            elif not handed_over:
+                return outcome
+            elif is_refused_repeat(routed, outcome.answer):
+                return self._give_up(routed, handed_over)
+            elif outcome.answer.status not in NOTHING_WAS_APPLIED:
                 return outcome
             if asker.impatient and is_pop(routed):
                 return Served(nothing(routed))
@@ -241,7 +254,7 @@ class Service:
     def _place(self, routed: LeaderRequest, size: int) -> contextlib.AbstractContextManager[bool]:
         """Room to wait in; pops have theirs by their connection."""
         if is_pop(routed):
-            return contextlib.nullcontext(True)
+            return _NO_PLACE_NEEDED
         may_grow = isinstance(routed, Write) and grows(routed.command)
         return self._admission.place(size, may_grow)
 

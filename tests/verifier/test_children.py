@@ -39,6 +39,17 @@ def test_nodes_get_different_ports() -> None:
     assert len({port for pair in ports.values() for port in (pair.client, pair.peer)}) == 6
 
 
+def test_free_ports_are_none_that_the_system_hands_out() -> None:
+    handed_out = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    first = int(handed_out[0])
+    hold = PortHold()
+    ports = hold.take(["n1", "n2", "n3"], 0)
+    hold.close()
+
+    for pair in ports.values():
+        assert first <= 10_240 or max(pair.client, pair.peer) < first
+
+
 def test_port_in_use_is_named() -> None:
     with _listen(0) as other:
         port = other.getsockname()[1]

@@ -171,6 +171,19 @@ def test_a_fault_on_all_nodes_is_not_overtaken_by_those_that_come_later(
     assert [kind for _, kind in begun].index("kill-all") <= 3
 
 
+def test_waiting_for_another_fault_to_recover_is_not_waiting_for_a_leader(
+    world: DummyWorld, tmp_path: Path
+) -> None:
+    long = fault("pause-leader", duration_s=1.0)
+    whole = fault("kill-all", at_s=0.1)
+    assert SETTINGS.leader_wait_s < long.duration_s / 2
+
+    results = apply(world, tmp_path, long, whole)
+
+    assert [result.reason for result in results] == ["", ""]
+    assert all(result.bit for result in results)
+
+
 def no_leader(world: DummyWorld) -> None:
     world.leaderless = True
 

@@ -45,6 +45,15 @@ async def read_until(stream: Stream, ending: bytes) -> bytes:
     return bytes(found)
 
 
+def socket_stream_pair() -> tuple[trio.SocketStream, trio.SocketStream]:
+    """Two ends of a connection that the kernel keeps."""
+    left, right = socket.socketpair()
+    return (
+        trio.SocketStream(trio.socket.from_stdlib_socket(left)),
+        trio.SocketStream(trio.socket.from_stdlib_socket(right)),
+    )
+
+
 Handler = Callable[[Request, ClientConnection], Awaitable[Delivery]]
 
 
@@ -59,6 +68,7 @@ def serve(
         server = HttpServer(handler, limits)
         client, side = trio.testing.memory_stream_pair()
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.watch)
             nursery.start_soon(server.serve, side)
             with trio.fail_after(1000):
                 await scenario(client, server)
@@ -224,9 +234,7 @@ def test_an_answer_that_nobody_takes_is_reported_lost() -> None:
     lost: list[str] = []
 
     async def main() -> None:
-        left, right = socket.socketpair()
-        client = trio.SocketStream(trio.socket.from_stdlib_socket(left))
-        side = trio.SocketStream(trio.socket.from_stdlib_socket(right))
+        client, side = socket_stream_pair()
         answered = trio.Event()
 
         async def handler(request: Request, connection: ClientConnection) -> Delivery:
@@ -246,6 +254,48 @@ def test_an_answer_that_nobody_takes_is_reported_lost() -> None:
 
     trio.run(main)
     assert lost == ["/lost"]
+
+
+def test_a_long_pipeline_on_a_socket_keeps_nobody_else_waiting() -> None:
+    """On real sockets, where neither reading nor writing makes the server's task wait."""
+    order: list[str] = []
+
+    async def main() -> None:
+        async def handler(request: Request, connection: ClientConnection) -> Delivery:
+            order.append(request.target)
+            return Delivery(Answer(200, b"x"))
+
+        server = HttpServer(handler)
+        many, many_side = socket_stream_pair()
+        one, one_side = socket_stream_pair()
+        await many.send_all(get("/many") * 200)
+        await one.send_all(get("/one"))
+        async with many, one, trio.open_nursery() as nursery:
+            nursery.start_soon(server.serve, many_side)
+            nursery.start_soon(server.serve, one_side)
+            await read_until(one, b"x")
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert order.index("/one") < 10, order
+
+
+def test_a_large_body_and_a_large_answer_pass_whole_through_a_socket() -> None:
+    async def main() -> None:
+        async def handler(request: Request, connection: ClientConnection) -> Delivery:
+            return Delivery(Answer(200, request.body[::-1]))
+
+        server = HttpServer(handler)
+        client, side = socket_stream_pair()
+        body = bytes(range(256)) * 20_000
+        head = f"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        async with client, trio.open_nursery() as nursery:
+            nursery.start_soon(server.serve, side)
+            nursery.start_soon(client.send_all, head + body)
+            assert (await read_until(client, body[::-1][-300:])).endswith(b"\r\n\r\n" + body[::-1])
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
 
 
 def test_a_client_that_does_not_read_is_given_up() -> None:

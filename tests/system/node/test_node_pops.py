@@ -157,6 +157,48 @@ def test_a_claim_that_two_leaders_answered_goes_back_when_its_client_is_gone(own
     run_virtual(scenario)
 
 
+def test_an_ack_that_is_refused_only_as_a_repeat_has_an_unknown_outcome() -> None:
+    """Its first try was carried out and not answered, and another lease was released since."""
+
+    async def scenario(cluster: VirtualCluster) -> None:
+        leader = await cluster.leader()
+        asker, other = await cluster.followers()
+        await other.push("q", "x", "y")
+        _, popped = await asker.pop("q", batch=1)
+        answers: list[tuple[int, Any]] = []
+
+        async def acknowledge() -> None:
+            answers.append(await acked(asker, popped))
+
+        leader.node.proposals.applied = lambda *_: None  # type: ignore[method-assign]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(acknowledge)
+            with trio.fail_after(2):
+                while await held(leader):
+                    await trio.sleep(0.01)
+            del leader.node.proposals.applied
+            cluster.cut_off(asker.name)
+            _, rest = await other.pop("q", batch=1)
+            assert (await acked(other, rest))[1][0]["success"] is True
+            cluster.heal()
+        ((status, body),) = answers
+        assert (status, body["code"]) == (503, "outcome_unknown")
+        # A client that never asked before is told the truth as before.
+        status, (item,) = await acked(asker, popped)
+        assert (status, item["success"]) == (200, False)
+
+    run_virtual(scenario)
+
+
+async def acked(node: VirtualNode, popped: Any) -> tuple[int, Any]:
+    """Acknowledge everything that a pop brought."""
+    acks = [
+        {name: message[name] for name in ("transactionId", "partitionId", "leaseId")}
+        for message in popped["messages"]
+    ]
+    return read(await node.call("POST", "/api/v1/ack/batch", {"acknowledgments": acks}))
+
+
 async def held(node: VirtualNode) -> int:
     """How many claims a node's copy of the state knows."""
     await trio.lowlevel.checkpoint()

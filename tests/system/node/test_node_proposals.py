@@ -147,7 +147,7 @@ def test_another_terms_entry_at_the_same_index_answers_nobody() -> None:
         leader = Leader()
         waiter = leader.submit()
         leader.apply(1, term=4)
-        assert waiter.settled.is_set()
+        assert waiter.is_settled
         assert waiter.reply is None
         assert waiter.was_appended
 
@@ -161,11 +161,11 @@ def test_a_lost_leadership_settles_all_and_says_what_was_in_the_log() -> None:
         leader.disk_is_busy = True
         gathered = leader.submit()
         leader.proposals.step_down()
-        assert appended.settled.is_set()
-        assert gathered.settled.is_set()
+        assert appended.is_settled
+        assert gathered.is_settled
         assert (appended.was_appended, gathered.was_appended) == (True, False)
         late = leader.submit()
-        assert late.settled.is_set()
+        assert late.is_settled
         assert leader.proposals.in_flight == 0
 
     in_trio(check)
@@ -176,7 +176,7 @@ def test_a_refused_proposal_was_certainly_not_appended() -> None:
         leader = Leader()
         leader.refuses = True
         waiter = leader.submit()
-        assert waiter.settled.is_set()
+        assert waiter.is_settled
         assert not waiter.was_appended
 
     in_trio(check)
@@ -212,7 +212,7 @@ def test_the_planted_defect_answers_for_another_leaders_entry() -> None:
         command = Push("r", (PushItem("q", "p", "t", b"1"), PushItem("q", "p", "u", b"2")))
         waiter = leader.proposals.submit(command, 10)
         leader.proposals.step_down()
-        assert not waiter.settled.is_set()
+        assert not waiter.is_settled
         leader.apply(1, term=4)
         reply = waiter.reply
         assert isinstance(reply, PushReply)

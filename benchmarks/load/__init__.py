@@ -1,0 +1,1 @@
+"""A load generator that costs little, and the figures that it gathers."""
