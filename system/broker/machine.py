@@ -123,6 +123,13 @@ class Machine:
         machine.applied_index = applied_index
         return machine
 
+    def take_over(self, other: Machine) -> None:
+        """Become another machine, so that all who hold this one see that one's state.
+
+        For a state that was received whole. The other one must not be used any more.
+        """
+        vars(self).update(vars(other))
+
     def take_changes(self) -> list[Row]:
         """Rows that differ from those taken before; all of them, after a start from nothing.
 

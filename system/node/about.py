@@ -19,6 +19,7 @@ from .clock import NodeClock
 from .counters import Counters
 from .desk import LeaderDesk
 from .driver import RaftDriver
+from .durable_state import DurableState
 from .leadership import Leadership
 from .page import PAGE_HEADERS, page
 from .prometheus import exposition
@@ -42,6 +43,7 @@ class Parts(Protocol):
     server: HttpServer
     admission: Admission
     standing: Standing
+    durable: DurableState | None
 
 
 class About:
@@ -150,8 +152,14 @@ class About:
                 "storageReady": self._disk_wait_ms() <= DISK_WAIT_MS_MAX,
             },
             "disk": self._disk(),
+            "storage": self._storage(),
             "counters": self._counters.as_dict(),
         }
+
+    def _storage(self) -> State:
+        durable = self._parts.durable
+        facts: State = {"logStart": self._core.log.start_index}
+        return facts if durable is None else facts | durable.facts()
 
     def _disk(self) -> State:
         standing = self._parts.standing

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import random
 import signal
@@ -17,29 +16,25 @@ from typing import Final
 import trio
 
 from ..bugs import parse_bugs
-from ..raft.core import RaftCore, RaftLog
+from ..raft.core import RaftCore
 from ..raft.events import RaftConfig
-from ..storage.disk import LossyDisk, RealDisk
-from ..storage.errors import DiskFailedError
-from ..storage.wal import Recovered, Wal
 from .address import Address
 from .clockfile import CLOCK_FILE, ClockFile
 from .config import NodeConfig
 from .config_error import ConfigError
 from .counters import Counters
+from .durable_state import Disk
 from .gauge import folder_space
 from .logbook import Logbook
 from .node import Node, NodeSettings
+from .opening import OpenedStorage
 from .secrets import Secrets
 from .shutdown import stop_gracefully
 from .timeofday import WrongTimeOfDay, wall_us
 from .tls import Doors, Serve
 from .writer import StorageWriter
 
-LOG_DIRECTORY: Final = "log"
-
 _BACKLOG: Final = 1024
-_DISK_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS})
 _SWITCH_INTERVAL_S: Final = 0.0005
 _COLLECTOR_THRESHOLDS: Final = (50_000, 20, 1000)
 
@@ -85,25 +80,7 @@ def _listen(name: str, bound: socket.socket) -> trio.SocketListener:
     return trio.SocketListener(trio.socket.from_stdlib_socket(bound))
 
 
-def open_log(config: NodeConfig) -> tuple[Wal, Recovered]:
-    """Open a node's log.
-
-    Raises:
-        DirectoryLockedError: Another process has it.
-        DamagedLogError: It holds something that no crash explains.
-        DiskFailedError: The disk refused.
-    """
-    root = Path(config.data_dir)
-    try:
-        disk = RealDisk(root) if config.disk == "real" else LossyDisk(root)
-    except OSError as error:
-        if error.errno in _DISK_TROUBLE:
-            raise DiskFailedError("make", str(root), error.strerror or str(error)) from None
-        raise ConfigError(f"data_dir: cannot make {root}: {error.strerror}") from None
-    return Wal.open(disk, LOG_DIRECTORY, bugs=parse_bugs(config.bugs))
-
-
-def _core(config: NodeConfig, recovered: Recovered, now_us: int) -> RaftCore:
+def _core(config: NodeConfig, opened: OpenedStorage, now_us: int) -> RaftCore:
     return RaftCore(
         RaftConfig(
             node_id=config.node,
@@ -112,11 +89,12 @@ def _core(config: NodeConfig, recovered: Recovered, now_us: int) -> RaftCore:
             election_ms_max=config.election_ms_max,
             heartbeat_ms=config.heartbeat_ms,
         ),
-        recovered.hard_state,
-        RaftLog(recovered.entries, recovered.start_index),
+        opened.recovered.hard_state,
+        opened.raft_log,
         random.SystemRandom().randint,
         now_us,
         parse_bugs(config.bugs),
+        opened.in_force.store.position,
     )
 
 
@@ -129,13 +107,26 @@ def _time_of_day(config: NodeConfig) -> Callable[[], int]:
         raise ConfigError(f"time_of_day_file: cannot open: {error.strerror}") from None
 
 
+def _settings(config: NodeConfig, secrets: Secrets, version: str) -> NodeSettings:
+    return NodeSettings(
+        node=config.node,
+        peers={name: at for name, at in config.peers.items() if name != config.node},
+        token=secrets.token,
+        request_deadline_ms=config.request_deadline_ms,
+        version=version,
+        bugs=parse_bugs(config.bugs),
+        jwt_secret=secrets.jwt,
+        subscription_mode=config.default_subscription_mode,
+        limits=config.limits,
+    )
+
+
 async def run_node(
     config: NodeConfig,
     secrets: Secrets,
     sockets: Sockets,
     doors: Doors,
-    log: Wal,
-    recovered: Recovered,
+    opened: OpenedStorage,
     logbook: Logbook,
     version: str,
 ) -> None:
@@ -150,19 +141,8 @@ async def run_node(
     clock_file = ClockFile(Path(config.data_dir) / CLOCK_FILE, _time_of_day(config))
     clock = clock_file.start(logbook)
     counters = Counters()
-    bugs = parse_bugs(config.bugs)
-    core = _core(config, recovered, clock.now_us())
-    settings = NodeSettings(
-        node=config.node,
-        peers={name: at for name, at in config.peers.items() if name != config.node},
-        token=secrets.token,
-        request_deadline_ms=config.request_deadline_ms,
-        version=version,
-        bugs=bugs,
-        jwt_secret=secrets.jwt,
-        subscription_mode=config.default_subscription_mode,
-        limits=config.limits,
-    )
+    core = _core(config, opened, clock.now_us())
+    settings = _settings(config, secrets, version)
     trio_token = trio.lowlevel.current_trio_token()
 
     def report(sequence: int) -> None:
@@ -172,9 +152,19 @@ async def run_node(
             # The node has ended; what was synced last is in the log all the same.
             return
 
-    writer = StorageWriter(log, report, logbook, counters)
+    writer = StorageWriter(opened.log, report, logbook, counters)
     measure = folder_space(Path(config.data_dir), config.limits.data_bytes_max)
-    node = Node(settings, core, clock, writer.put, logbook, counters, doors.dial, measure=measure)
+    node = Node(
+        settings,
+        core,
+        clock,
+        writer.put,
+        logbook,
+        counters,
+        doors.dial,
+        measure=measure,
+        disk=Disk(opened, writer.purge, config.storage),
+    )
     writer.start()
     signals = {signal.SIGTERM} if config.die_with_parent else {signal.SIGTERM, signal.SIGINT}
     with trio.open_signal_receiver(*signals) as received:
@@ -193,6 +183,8 @@ async def run_node(
                 break
             await stop_gracefully(node, bool(settings.peers), accepting.cancel, logbook)
             nursery.cancel_scope.cancel()
+        if node.durable is not None:
+            await node.durable.close()
     writer.stop()
     clock_file.save(clock)
     logbook.info("stopped")

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import click
 
-from ..storage.errors import DamagedLogError, DirectoryLockedError
+from ..storage.errors import DamagedCheckpointError, DamagedLogError, DirectoryLockedError
 from .asking import BadUrlError, Told, ask_health
 from .dumping import NoLogError, dump, open_folder, verify
 from .saying import say
@@ -57,6 +57,10 @@ class OneLineGroup(click.Group):
             sys.exit(EXIT_USAGE)
         except DamagedLogError as error:
             say(f"atleastonce: {error.file}: damaged at byte {error.offset}: {error.reason}")
+            say(f"remedy: {error.remedy}")
+            sys.exit(EXIT_DAMAGED)
+        except DamagedCheckpointError as error:
+            say(f"atleastonce: {error.file}: damaged: {error.reason}")
             say(f"remedy: {error.remedy}")
             sys.exit(EXIT_DAMAGED)
         except (click.Abort, KeyboardInterrupt):
@@ -161,7 +165,8 @@ def verify_data(data_dir: Path, as_json: bool) -> int:
     click.echo(
         f"valid: {facts['segments']} segments, {facts['records']} records, "
         f"entries {facts['firstIndex']} to {facts['lastIndex']}, term {facts['term']}, "
-        f"{facts['tornBytes']} torn bytes at the end"
+        f"{facts['tornBytes']} torn bytes at the end; a checkpoint of entry "
+        f"{facts['checkpoint']} with {facts['rows']} rows"
     )
     return EXIT_OK
 

@@ -12,6 +12,7 @@ from ..bugs import UnknownBugError, parse_bugs
 from .address import Address
 from .config_error import ConfigError
 from .limits import DEFAULT_LIMITS, NodeLimits
+from .storage_limits import DEFAULT_STORAGE, StorageLimits
 from .tls import TlsFiles
 
 __all__ = [
@@ -46,6 +47,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         default_subscription_mode: Where a group begins whose first pop does not say: behind what
             is there, or at the oldest message.
         limits: What it may hold, and when its disk counts as full.
+        storage: How it keeps its log and its checkpoints.
         client_tls: Serve clients by TLS alone; with an authority, only those that it vouches for.
         time_of_day_file: A file that says by how much this node's time of day is wrong, in
             microseconds; only tests of clocks have one.
@@ -72,6 +74,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     jwt_secret_file: str | None = None
     default_subscription_mode: Literal["new", "all"] = "new"
     limits: NodeLimits = DEFAULT_LIMITS
+    storage: StorageLimits = DEFAULT_STORAGE
     client_tls: TlsFiles | None = None
     peer_tls: TlsFiles | None = None
     time_of_day_file: str | None = None
@@ -120,6 +123,9 @@ def check_config(config: NodeConfig) -> NodeConfig:
     trouble = config.limits.trouble()
     if trouble is not None:
         raise ConfigError(f"limits: {trouble}")
+    trouble = config.storage.trouble()
+    if trouble is not None:
+        raise ConfigError(f"storage: {trouble}")
     try:
         parse_bugs(config.bugs)
     except UnknownBugError as error:

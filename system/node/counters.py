@@ -32,6 +32,18 @@ class Counters:
         refused_overload: Requests answered 429 because too much waited here.
         refused_full: Requests answered 507 because a disk was full.
         refused_connections: Client connections turned away because there were too many.
+        checkpoints: Checkpoints made.
+        checkpoint_rows: Rows in them.
+        checkpoint_us: Time they took, most of it on a thread.
+        checkpoint_stall_us_max: The longest that collecting one has held up everything else.
+        purged_segments: Log segments deleted behind checkpoints.
+        snapshots_sent: Snapshots that a member has put in force.
+        snapshots_installed: Snapshots that this node has put in force.
+        snapshot_bytes_received: Bytes of snapshots staged here.
+        scrub_rounds: Times that everything on the disk was looked at again.
+        scrubbed_bytes: Bytes of sealed segments looked at again.
+        scrubbed_rows: About how many rows of checkpoints were.
+        rotten_segments: Sealed segments found rotten.
     """
 
     requests: int = 0
@@ -56,6 +68,18 @@ class Counters:
     refused_overload: int = 0
     refused_full: int = 0
     refused_connections: int = 0
+    checkpoints: int = 0
+    checkpoint_rows: int = 0
+    checkpoint_us: int = 0
+    checkpoint_stall_us_max: int = 0
+    purged_segments: int = 0
+    snapshots_sent: int = 0
+    snapshots_installed: int = 0
+    snapshot_bytes_received: int = 0
+    scrub_rounds: int = 0
+    scrubbed_bytes: int = 0
+    scrubbed_rows: int = 0
+    rotten_segments: int = 0
 
     def as_dict(self) -> dict[str, int]:
         """All counts by name."""

@@ -24,6 +24,7 @@ from ..raft.events import (
     ReadReady,
     Refused,
     Send,
+    SendSnapshot,
     Tick,
     TransferDone,
 )
@@ -60,6 +61,10 @@ class Listener(Protocol):
 
     def transfer_done(self, effect: TransferDone) -> None:
         """A leadership transfer ended."""
+        ...
+
+    def snapshot_needed(self, effect: SendSnapshot) -> None:
+        """A member lacks entries that this leader no longer has; `SnapshotSent` must follow."""
         ...
 
     def persisted(self) -> None:
@@ -100,6 +105,16 @@ class RaftDriver:
     def disk_wait_us(self) -> int:
         """How long something has waited to become durable without any progress of the disk."""
         return self._clock.now_us() - self._disk_moved_us if self.is_disk_busy else 0
+
+    @property
+    def asked_sequence(self) -> int:
+        """The last write that was asked for."""
+        return self._asked_sequence
+
+    @property
+    def durable_sequence(self) -> int:
+        """The last write that is durable."""
+        return self._durable_sequence
 
     @property
     def is_disk_busy(self) -> bool:
@@ -167,5 +182,7 @@ class RaftDriver:
                 listener.read_failed(effect)
             elif isinstance(effect, LeadershipChanged):
                 listener.leadership_changed(effect)
+            elif isinstance(effect, SendSnapshot):
+                listener.snapshot_needed(effect)
             elif isinstance(effect, TransferDone):
                 listener.transfer_done(effect)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+from lmdb import verify as lmdb_verify
 
 from ..broker.commands import Batch, decode_batch
+from ..bugs import NO_BUGS
 from ..raft.messages import Entry, EntryKind, HardState
-from ..storage.errors import DamagedLogError
+from ..storage.checkpoint import CheckpointStore
+from ..storage.checkpoint_folder import CHECKPOINT_DIRECTORY, POINTER, read_pointer
+from ..storage.errors import DamagedCheckpointError, DamagedLogError
+from ..storage.format import Base
 from ..storage.inspection import LogFolder, SeenRecord
-from .boot import LOG_DIRECTORY
+from ..storage.recovery import Recovered
+from .opening import LOG_DIRECTORY, STORE_REMEDY, StoreInForce, fit_log, restore_machine
 
 Facts = dict[str, Any]
 
@@ -20,6 +26,9 @@ _UNREADABLE_REMEDY = (
     "run the version of the program that wrote it; if that one cannot read it either, replace the "
     "node by one of another name"
 )
+
+
+_structure: Final[Callable[..., list[object]]] = lmdb_verify.verify
 
 
 class NoLogError(Exception):
@@ -36,7 +45,7 @@ def open_folder(data_dir: Path) -> LogFolder:
     folder = data_dir / LOG_DIRECTORY if (data_dir / LOG_DIRECTORY).is_dir() else data_dir
     try:
         opened = LogFolder(folder)
-        if opened.segments():
+        if not opened.is_empty:
             return opened
         opened.close()
     except OSError as error:
@@ -49,25 +58,50 @@ def verify(folder: LogFolder) -> Facts:
 
     Raises:
         DamagedLogError: With file, offset and remedy.
+        DamagedCheckpointError: With file and remedy.
     """
     recovered = folder.replay()
-    assert recovered is not None, "an opened folder has segments"
     records = 0
     for seen in folder.records():
         records += 1
         content = seen.content()
         if isinstance(content, Entry) and content.kind is EntryKind.COMMAND:
             _batch(folder, seen, content)
-    entries = recovered.entries
-    return {
+    facts: Facts = {
         "segments": len(folder.segments()),
         "records": records,
         "firstIndex": recovered.start_index,
-        "lastIndex": recovered.start_index + len(entries) - 1,
+        "lastIndex": recovered.last_index,
         "term": recovered.hard_state.term,
         "votedFor": recovered.hard_state.voted_for,
         "tornBytes": recovered.torn_bytes,
     }
+    return facts | _verify_checkpoint(folder.folder.parent / CHECKPOINT_DIRECTORY, recovered)
+
+
+def _verify_checkpoint(folder: Path, recovered: Recovered) -> Facts:
+    pointer = read_pointer(folder)
+    if pointer is None or not (folder / pointer.file).exists():
+        if recovered.start_index > 1:
+            reason = f"it is missing, although the log begins with entry {recovered.start_index}"
+            where = folder / (pointer.file if pointer else POINTER)
+            raise DamagedCheckpointError(str(where), reason, STORE_REMEDY)
+        return {"checkpoint": 0, "rows": 0}
+    file = folder / pointer.file
+    try:
+        findings = [str(finding) for finding in _structure(str(file), subdir=False)]
+    except lmdb_verify.VerifyError as error:
+        findings = [str(error)]
+    if findings:
+        raise DamagedCheckpointError(str(file), findings[0], STORE_REMEDY)
+    store = CheckpointStore.open(file, must_exist=True, is_read_only=True)
+    try:
+        fit_log(recovered, store, pointer.is_ahead)
+        rows = sum(1 for _ in store.rows())
+        restore_machine(store, NO_BUGS, StoreInForce(store))
+        return {"checkpoint": store.position.index, "rows": rows}
+    finally:
+        store.close()
 
 
 def _batch(folder: LogFolder, seen: SeenRecord, entry: Entry) -> Batch:
@@ -111,6 +145,10 @@ def dump(folder: LogFolder, with_commands: bool) -> Iterator[Facts]:
                 facts["commands"] = [_command(each, with_commands) for each in batch.commands]
         elif isinstance(content, HardState):
             facts |= {"term": content.term, "votedFor": content.voted_for}
+        elif isinstance(content, Base):
+            state = content.hard_state
+            facts |= {"term": state.term, "votedFor": state.voted_for}
+            facts |= {"lastIndex": content.last_index, "isReset": content.is_reset}
         elif content is not None:
             facts["fromIndex"] = content
         yield facts

@@ -1,8 +1,9 @@
-"""What nodes say to each other: length-prefixed frames on two kinds of connections.
+"""What nodes say to each other: length-prefixed frames on three kinds of connections.
 
 A node opens two connections to each peer. On the `raft` one it only sends raft messages. On the
 `forward` one it sends requests and gets answers back, so that a large body never delays a
-heartbeat. A frame is four bytes of big-endian length and that many bytes of content.
+heartbeat. A third one carries a snapshot while one is needed (`snapshot_frames`). A frame is four
+bytes of big-endian length and that many bytes of content.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ HANDSHAKE_BYTES_MAX: Final = 1024
 
 _LENGTH_BYTES: Final = 4
 
-Channel = Literal["raft", "forward"]
+Channel = Literal["raft", "forward", "snapshot"]
 
 
 class FrameError(Exception):
@@ -176,6 +177,7 @@ class NodeReport(msgspec.Struct, frozen=True, array_like=True, tag="report"):
         term: Its term.
         commit: The highest log index that it knows to be committed.
         applied: The highest that it has applied.
+        log_floor: From a leader: members may still need the log behind this entry.
     """
 
     disk_full: bool
@@ -184,6 +186,7 @@ class NodeReport(msgspec.Struct, frozen=True, array_like=True, tag="report"):
     term: int = 0
     commit: int = 0
     applied: int = 0
+    log_floor: int | None = None
 
 
 ForwardFrame = Forward | Withdraw | Undelivered | NodeReport

@@ -57,6 +57,14 @@ class ForwardedRequests(Protocol):
         ...
 
 
+class SnapshotEnd(Protocol):
+    """What takes a snapshot that a peer sends."""
+
+    async def serve(self, peer: str, stream: trio.abc.Stream, buffer: FrameBuffer) -> None:
+        """Take it; raises what `PeerGate.serve` answers by closing."""
+        ...
+
+
 class PeerGate:
     """Serves the connections that peers open to this node."""
 
@@ -69,7 +77,9 @@ class PeerGate:
         requests: ForwardedRequests,
         logbook: Logbook,
         counters: Counters,
+        snapshots: SnapshotEnd | None = None,
     ) -> None:
+        self._snapshots = snapshots
         self._node = node
         self._peers = peers
         self._token = token
@@ -102,6 +112,8 @@ class PeerGate:
                 buffer.frame_bytes_max = FRAME_BYTES_MAX
                 if channel == "raft":
                     await self._serve_raft(peer, stream, buffer)
+                elif channel == "snapshot":
+                    await self._serve_snapshot(peer, stream, buffer)
                 else:
                     await self._serve_forward(peer, stream, buffer)
             except trio.BrokenResourceError:
@@ -109,7 +121,7 @@ class PeerGate:
             except (FrameError, HandshakeError) as error:
                 self._refuse(peer, str(error))
             except trio.TooSlowError:
-                self._refuse(peer, f"no greeting within {HANDSHAKE_TIMEOUT_S} s")
+                self._refuse(peer, "no greeting, or no more of a snapshot, for too long")
 
     def _refuse(self, peer: str, reason: str) -> None:
         self._counters.refused_peers += 1
@@ -129,6 +141,13 @@ class PeerGate:
             if not data:
                 return
             buffer.feed(data)
+
+    async def _serve_snapshot(
+        self, peer: str, stream: trio.abc.Stream, buffer: FrameBuffer
+    ) -> None:
+        if self._snapshots is None:
+            raise FrameError("this node has no disk to take a snapshot")
+        await self._snapshots.serve(peer, stream, buffer)
 
     async def _serve_forward(self, peer: str, stream: trio.abc.Stream, buffer: FrameBuffer) -> None:
         connection = _ForwardConnection(peer, self._requests, stream)

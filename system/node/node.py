@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import trio
 
 from ..broker.machine import Machine
 from ..broker.planner import Planner
 from ..broker.replies import Reply
-from ..bugs import Bugs
 from ..http.auth import Guard
 from ..http.framing import HttpLimits
 from ..http.server import HttpServer
@@ -26,11 +23,12 @@ from ..raft.events import (
     Receive,
     Refused,
     Role,
+    SendSnapshot,
     TransferDone,
 )
+from ..raft.members import Checkpoint
 from ..raft.messages import AppendEntries, Entry, EntryKind, Message
 from .about import About
-from .address import Address
 from .admission import Admission
 from .applier import Applier
 from .barrier import ReadBarrier
@@ -38,47 +36,22 @@ from .clock import NodeClock
 from .counters import Counters
 from .desk import LeaderDesk
 from .driver import RaftDriver
+from .due_alarm import DueAlarm
+from .durable_state import Disk, DurableState
 from .fetches import Fetches
 from .gate import PeerGate
 from .gauge import DiskGauge, MeasureSpace
 from .leadership import Leadership
-from .limits import DEFAULT_LIMITS, NodeLimits
 from .links import Dial, ForwardLink, dial_tcp, raft_links
 from .logbook import Logbook
+from .node_settings import NodeSettings
 from .ownclock import DEFECTS, OwnClockPlanner
 from .proposals import Proposals
 from .service import Service
 from .standing import REPORT_EVERY_S, Place, Standing
 from .upkeep import run_upkeep
 
-_FIRING_PAUSE_S = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSettings:
-    """What a running node needs to know.
-
-    Attributes:
-        node: Its name.
-        peers: The other nodes' peer addresses.
-        token: The cluster's secret.
-        request_deadline_ms: How long a request is held that names no deadline.
-        version: Told by `/health`.
-        bugs: Planted defects.
-        jwt_secret: What clients' tokens are signed with; None lets everybody in.
-        subscription_mode: Where a group begins whose first pop does not say.
-        limits: What it may hold.
-    """
-
-    node: str
-    peers: dict[str, Address]
-    token: bytes = field(repr=False)
-    request_deadline_ms: int
-    version: str
-    bugs: Bugs
-    jwt_secret: bytes | None = field(default=None, repr=False)
-    subscription_mode: str = "new"
-    limits: NodeLimits = DEFAULT_LIMITS
+__all__ = ["Node", "NodeSettings"]
 
 
 class Node:
@@ -93,6 +66,7 @@ class Node:
         counters: Counts it.
         dial: Opens connections to peers.
         measure: Reads the space on the disk; None when it is never full.
+        disk: Where its state is kept; None when the log alone has everything.
 
     Attributes:
         server: Serves client connections.
@@ -103,6 +77,7 @@ class Node:
         leadership: Who leads.
         service: Answers requests.
         transfers: Outcomes of leadership transfers, in order.
+        durable: Keeps the state on the disk; None without one.
     """
 
     def __init__(
@@ -115,9 +90,10 @@ class Node:
         counters: Counters,
         dial: Dial = dial_tcp,
         measure: MeasureSpace | None = None,
+        disk: Disk | None = None,
     ) -> None:
         node, token = settings.node, settings.token
-        self.machine = Machine(settings.bugs)
+        self.machine = disk.opened.machine if disk else Machine(settings.bugs)
         self.leadership = Leadership()
         self.transfers: list[bool] = []
         self._settings = settings
@@ -127,17 +103,16 @@ class Node:
         self._counters = counters
         self._floor: tuple[int, int] | None = None
         self._replayed_index = core.last_index
-        self._due_alarm: trio.CancelScope | None = None
-        links = (token, logbook, counters, dial)
-        self._raft_links = raft_links(node, settings.peers, *links)
+        self._raft_links = raft_links(node, settings.peers, token, logbook, counters, dial)
         self._forward_links = {
-            peer: ForwardLink(node, peer, address, *links)
+            peer: ForwardLink(node, peer, address, token, logbook, counters, dial)
             for peer, address in settings.peers.items()
         }
         self.driver = RaftDriver(core, clock, persist, self._send)
         self.driver.connect(self)
         step = self.driver.step
-        self.applier = Applier(self.machine, self._applied, self._caught_up)
+        self.applier = self._make_applier(disk)
+        clock.observe(self.machine.now_us, is_live=False)
         self.proposals = Proposals(
             step,
             lambda: self.driver.is_disk_busy,
@@ -158,21 +133,18 @@ class Node:
             logbook,
             self._place,
         )
+        self.durable = self._make_durable(disk, dial) if disk else None
         self.desk = self._make_desk()
+        self._due_alarm = DueAlarm(self.machine, self.desk, self.leadership, clock)
         self._fetches = Fetches(self.machine, self.desk.stamp_us)
         self._about = About(node, settings.peers, self, settings.version, core, clock, counters)
         self.service = self._make_service()
-        limits = settings.limits
-        self.server = HttpServer(
-            self.service.handle,
-            HttpLimits(
-                connections_max=limits.connections_max,
-                receiving_bytes_max=limits.receiving_bytes_max,
-            ),
-            self._turned_away,
-        )
+        self.server = self._make_server()
         names = frozenset(settings.peers)
-        self.gate = PeerGate(node, names, token, self.receive, self.service, logbook, counters)
+        snapshots = self.durable.receiver if self.durable else None
+        self.gate = PeerGate(
+            node, names, token, self.receive, self.service, logbook, counters, snapshots
+        )
 
     @property
     def reaches_quorum(self) -> bool:
@@ -183,6 +155,23 @@ class Node:
     def _place(self) -> Place:
         role, term = self.leadership.role.value, self.leadership.term
         return Place(role, term, self._core.commit_index, self.applier.applied_index)
+
+    def _make_applier(self, disk: Disk | None) -> Applier:
+        position = disk.opened.in_force.store.position if disk else Checkpoint()
+        if not position.index:
+            position = Checkpoint(members=self._core.members)
+        return Applier(self.machine, position, self._applied, self._caught_up, self._is_awaited)
+
+    def _make_server(self) -> HttpServer:
+        limits = self._settings.limits
+        return HttpServer(
+            self.service.handle,
+            HttpLimits(
+                connections_max=limits.connections_max,
+                receiving_bytes_max=limits.receiving_bytes_max,
+            ),
+            self._turned_away,
+        )
 
     def _make_desk(self) -> LeaderDesk:
         return LeaderDesk(
@@ -197,6 +186,26 @@ class Node:
             self.standing,
             self._settings.bugs,
         )
+
+    def _make_durable(self, disk: Disk, dial: Dial) -> DurableState:
+        settings = self._settings
+        durable = DurableState(
+            disk,
+            settings.node,
+            settings.token,
+            settings.peers,
+            dial,
+            settings.bugs,
+            self._core,
+            self.driver,
+            self.applier,
+            self._clock,
+            self.logbook,
+            self._counters,
+        )
+        keeper = durable.checkpointer
+        self.standing.share_log_floor(lambda: keeper.own_floor, keeper.hear_floor)
+        return durable
 
     def _make_service(self) -> Service:
         settings = self._settings
@@ -221,11 +230,13 @@ class Node:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.driver.run_timer)
             nursery.start_soon(self.applier.run)
-            nursery.start_soon(self._run_due)
+            nursery.start_soon(self._due_alarm.run)
             nursery.start_soon(self._run_standing)
             nursery.start_soon(run_upkeep, self.desk, self.machine, self.leadership)
             nursery.start_soon(self.server.watch)
             nursery.start_soon(self.desk.patience.watch)
+            if self.durable is not None:
+                nursery.start_soon(self.durable.run)
             for link in [*self._raft_links.values(), *self._forward_links.values()]:
                 nursery.start_soon(link.run)
 
@@ -264,6 +275,11 @@ class Node:
         """A leadership transfer ended."""
         self.transfers.append(effect.ok)
         self.leadership.announce()
+
+    def snapshot_needed(self, effect: SendSnapshot) -> None:
+        """A member lacks entries that this leader no longer has."""
+        assert self.durable is not None, "a log without checkpoints was compacted"
+        self.durable.sender.ask(effect)
 
     def persisted(self) -> None:
         """The disk is free for what has gathered."""
@@ -321,6 +337,8 @@ class Node:
 
     def _applied(self, entry: Entry, replies: list[Reply]) -> None:
         self._counters.applied += 1
+        if self.durable is not None:
+            self.durable.checkpointer.applied(entry)
         if entry.kind is EntryKind.COMMAND:
             self._clock.observe(self.machine.now_us, is_live=entry.index > self._replayed_index)
         self.proposals.applied(entry, replies)
@@ -344,6 +362,9 @@ class Node:
             return Planner(os.urandom, last_us)
         return OwnClockPlanner(os.urandom, last_us, self._clock.time_of_day_us, bugs)
 
+    def _is_awaited(self, index: int) -> bool:
+        return self.proposals.awaits(index)
+
     def _caught_up(self) -> None:
         self._barrier.applied()
         touched = self.machine.take_touched()
@@ -355,7 +376,7 @@ class Node:
             self.desk.wake(touched)
             self.desk.fire_due_timers()
             self.proposals.flush()
-            self._set_due_alarm()
+            self._due_alarm.bring_forward()
 
     def _open_fetches_if_current(self) -> None:
         """Serve local reads once they cannot be older than what was shown before the start.
@@ -368,25 +389,3 @@ class Node:
             applier = self.applier
             if applier.applied_term >= term and applier.applied_index >= commit_index:
                 self._fetches.open()
-
-    async def _run_due(self) -> None:
-        while True:
-            with trio.CancelScope(deadline=self._next_due()) as self._due_alarm:
-                await trio.sleep_forever()
-            self._due_alarm = None
-            if self.leadership.is_serving:
-                self.desk.attend_time()
-
-    def _set_due_alarm(self) -> None:
-        if self._due_alarm is not None:
-            at = self._next_due()
-            if at < self._due_alarm.deadline:
-                self._due_alarm.deadline = at
-
-    def _next_due(self) -> float:
-        if not self.leadership.is_serving:
-            return math.inf
-        if self.desk.is_firing:
-            return trio.current_time() + _FIRING_PAUSE_S
-        due_us = self.machine.next_due_us(self.desk.stamp_us())
-        return math.inf if due_us is None else self._clock.trio_time_of_broker(due_us)

@@ -12,20 +12,21 @@ from typing import Final
 
 import trio
 
+from ..storage.errors import DamagedCheckpointError
 from ..storage.wal import DamagedLogError, DirectoryLockedError, DiskFailedError
-from .boot import LOG_DIRECTORY, bind_sockets, open_log, run_node
+from .boot import bind_sockets, run_node
 from .config import load_config
 from .config_error import ConfigError
+from .ending import EXIT_DAMAGED, EXIT_DISK_FAILED
 from .logbook import Logbook
+from .opening import open_storage
 from .saying import say
 from .secrets import read_secrets
 from .tls import Doors
-from .writer import EXIT_DISK_FAILED
 
 EXIT_OK: Final = 0
 EXIT_BROKEN: Final = 1
 EXIT_CONFIG: Final = 2
-EXIT_DAMAGED: Final = 70
 
 
 def _open_logbook(path: str | None, node: str) -> Logbook:
@@ -70,10 +71,13 @@ def run_process(config_path: str) -> int:
             logbook = _open_logbook(config.log_file, config.node)
             sockets = bind_sockets(config, stack)
             _end_on_thread_crash(logbook)
-            log, recovered = open_log(config)
+            opened = open_storage(config)
+            recovered = opened.recovered
             logbook.info(
                 "boot",
-                entries=len(recovered.entries),
+                checkpoint=opened.in_force.store.position.index,
+                first_index=recovered.start_index,
+                last_index=recovered.last_index,
                 term=recovered.hard_state.term,
                 torn_bytes=recovered.torn_bytes,
                 disk=config.disk,
@@ -85,8 +89,7 @@ def run_process(config_path: str) -> int:
                 secrets,
                 sockets,
                 doors,
-                log,
-                recovered,
+                opened,
                 logbook,
                 version("atleastonce"),
             )
@@ -99,8 +102,13 @@ def run_process(config_path: str) -> int:
             say(f"node: {where}: damaged at byte {error.offset}: {error.reason}")
             say(f"remedy: {error.remedy}")
             return EXIT_DAMAGED
+        except DamagedCheckpointError as error:
+            logbook.error("damaged-checkpoint", file=error.file, reason=error.reason)
+            say(f"node: {error.file}: damaged: {error.reason}")
+            say(f"remedy: {error.remedy}")
+            return EXIT_DAMAGED
         except DiskFailedError as error:
-            say(f"node: {error} (log in {Path(config.data_dir) / LOG_DIRECTORY})")
+            say(f"node: {error} (data in {config.data_dir})")
             return EXIT_DISK_FAILED
         except BaseExceptionGroup as group:
             status = _config_trouble(group)

@@ -38,6 +38,8 @@ def _samples(metrics: Section) -> Iterator[tuple[str, str, float]]:
         number = float(cast(int, count))
         if name == "sync_us_max":
             yield "gauge", "sync_seconds_max", number * _MICROSECONDS
+        elif name == "checkpoint_stall_us_max":
+            yield "gauge", "checkpoint_stall_seconds_max", number * _MICROSECONDS
         elif name.endswith("_us"):
             yield "counter", f"{name.removesuffix('_us')}_seconds_total", number * _MICROSECONDS
         else:

@@ -139,6 +139,10 @@ class Proposals:
         """Entries proposed and not applied yet."""
         return len(self._proposed) + len(self._flights)
 
+    def awaits(self, index: int) -> bool:
+        """Whether somebody waits for the outcome of the entry at an index."""
+        return index in self._flights
+
     def lead(self, planner: Planner) -> None:
         """Begin to propose, with a planner that knows the last stamp."""
         self._planner = planner

@@ -56,6 +56,14 @@ class Standing:
         self._logbook = logbook
         self._place = place
         self._reports: dict[str, tuple[object, NodeReport]] = {}
+        self._log_floor: Callable[[], int | None] = lambda: None
+        self._hear_log_floor: Callable[[int | None], None] = lambda _: None
+
+    def share_log_floor(
+        self, own: Callable[[], int | None], hear: Callable[[int | None], None]
+    ) -> None:
+        """Tell peers, and hear from the leader, how far back the log may still be needed."""
+        self._log_floor, self._hear_log_floor = own, hear
 
     @property
     def full_node(self) -> str | None:
@@ -77,6 +85,8 @@ class Standing:
     def heard(self, peer: str, connection: object, report: NodeReport) -> None:
         """A peer has reported over one of its connections."""
         self._reports[peer] = (connection, report)
+        if peer == self._leadership.leader:
+            self._hear_log_floor(report.log_floor)
         if report.broker_us is not None and peer == self._leadership.leader:
             self._clock.follow(report.broker_us)
 
@@ -101,7 +111,13 @@ class Standing:
             broker_us = self._clock.broker_us()
         own = self._place()
         report = NodeReport(
-            self.gauge.is_full, broker_us, own.role, own.term, own.commit, own.applied
+            self.gauge.is_full,
+            broker_us,
+            own.role,
+            own.term,
+            own.commit,
+            own.applied,
+            self._log_floor(),
         )
         for link in self._links.values():
             link.report(report)

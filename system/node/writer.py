@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, NoReturn, Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from ..raft.events import Persist
+from ..raft.log import LogStart
 from ..raft.messages import Entry, HardState
 from ..storage.errors import DiskFailedError
 from .counters import Counters
+from .ending import exit_disk_failed
 from .logbook import Logbook
-from .saying import say
 
 SLOW_SYNC_MS: Final = 250
-EXIT_DISK_FAILED: Final = 71
 
 
 class Log(Protocol):
     """The write-ahead log, as the writer uses it (see `storage.wal.Wal`)."""
 
     def append(
-        self, hard_state: HardState | None, truncate_from: int | None, entries: tuple[Entry, ...]
+        self,
+        hard_state: HardState | None,
+        truncate_from: int | None,
+        entries: tuple[Entry, ...],
+        reset: LogStart | None = None,
     ) -> None:
-        """Buffer records."""
+        """Buffer records; a reset is durable at once."""
+        ...
+
+    def purge(self, index: int) -> int:
+        """Delete segments that hold nothing above an index."""
         ...
 
     def sync(self) -> None:
@@ -38,11 +46,9 @@ class Log(Protocol):
         ...
 
 
-def exit_disk_failed(logbook: Logbook, error: DiskFailedError) -> NoReturn:
-    """End the process at once: nothing that waits for the disk may be answered any more."""
-    logbook.error("disk-failed", operation=error.operation, file=error.path, reason=error.cause)
-    say(f"node: {error}")
-    os._exit(EXIT_DISK_FAILED)
+@dataclass(frozen=True, slots=True)
+class _Purge:
+    index: int
 
 
 class StorageWriter:
@@ -69,7 +75,7 @@ class StorageWriter:
         self._logbook = logbook
         self._counters = counters
         self._fail = fail
-        self._queue: queue.SimpleQueue[Persist | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Persist | _Purge | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
 
     def start(self) -> None:
@@ -79,6 +85,10 @@ class StorageWriter:
     def put(self, persist: Persist) -> None:
         """Queue one persist; never waits."""
         self._queue.put(persist)
+
+    def purge(self, index: int) -> None:
+        """Queue that segments without entries above `index` be deleted; never waits."""
+        self._queue.put(_Purge(index))
 
     def stop(self) -> None:
         """Write what is queued, close the log and end the thread. Blocks."""
@@ -93,22 +103,31 @@ class StorageWriter:
         except DiskFailedError as error:
             self._fail(self._logbook, error)
 
-    def _take_all(self) -> list[Persist | None]:
+    def _take_all(self) -> list[Persist | _Purge | None]:
         taken = [self._queue.get()]
         while not self._queue.empty():
             taken.append(self._queue.get())
         return taken
 
-    def _write(self, taken: list[Persist | None]) -> bool:
-        sequence = 0
-        for persist in taken:
-            if persist is None:
-                continue
-            self._log.append(persist.hard_state, persist.truncate_from, persist.entries)
-            sequence = persist.sequence
+    def _write(self, taken: list[Persist | _Purge | None]) -> bool:
+        sequence = purge_index = 0
+        for order in taken:
+            if isinstance(order, _Purge):
+                purge_index = order.index
+            elif order is not None:
+                self._log.append(order.hard_state, order.truncate_from, order.entries, order.reset)
+                sequence = order.sequence
         if sequence:
             self._sync(sequence)
+        if purge_index:
+            self._purge(purge_index)
         return None not in taken
+
+    def _purge(self, index: int) -> None:
+        deleted = self._log.purge(index)
+        if deleted:
+            self._counters.purged_segments += deleted
+            self._logbook.info("log-purged", log_index=index, segments=deleted)
 
     def _sync(self, sequence: int) -> None:
         started_ns = time.monotonic_ns()

@@ -9,6 +9,7 @@ over its key and itself, and the position holds the number of all rows.
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,12 +20,13 @@ from zlib import crc32
 import lmdb
 import msgspec
 
-from .errors import DamagedCheckpointError, DiskFailedError
+from ..raft.members import Checkpoint
+from .errors import ClosedStoreError, DamagedCheckpointError, DiskFailedError
 
 Row = tuple[bytes, bytes | None]
 """Key and value; None deletes the row."""
 
-DATA_FILE: Final = "data.mdb"
+LOCK_SUFFIX: Final = "-lock"
 FORMAT_VERSION: Final = 1
 
 _CRC_BYTES: Final = 4
@@ -49,28 +51,13 @@ _REMEDY: Final = (
 )
 
 
-class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
-    """What the rows of a store reflect.
-
-    Attributes:
-        index: The last log entry applied; 0 in an empty store.
-        term: Its term.
-        members: The cluster's members as of that entry, as a CONFIG entry holds them; empty
-            while none was applied.
-    """
-
-    index: int
-    term: int
-    members: bytes = b""
-
-
 class _Position(msgspec.Struct, frozen=True, array_like=True):
     version: int
     checkpoint: Checkpoint
     rows: int
 
 
-EMPTY: Final = Checkpoint(0, 0)
+EMPTY: Final = Checkpoint()
 
 
 class CheckpointStore:
@@ -80,49 +67,58 @@ class CheckpointStore:
         position: What the last commit reflects.
     """
 
-    def __init__(self, folder: Path, environment: lmdb.Environment) -> None:
+    def __init__(self, file: Path, environment: lmdb.Environment) -> None:
         self.position = EMPTY
-        self._folder = folder
+        self._file = file
         self._environment = environment
         self._rows_stated = 0
         # Growing the map needs an instant without readers.
         self._readers = 0
         self._idle = threading.Condition()
+        self._is_closed = False
 
     @classmethod
     def open(
-        cls, folder: Path, *, must_exist: bool = False, map_bytes_min: int = _MAP_BYTES_MIN
+        cls,
+        file: Path,
+        *,
+        must_exist: bool = False,
+        map_bytes_min: int = _MAP_BYTES_MIN,
+        is_read_only: bool = False,
     ) -> CheckpointStore:
-        """Open the store in `folder`, which is made if missing.
+        """Open the store in `file`, which is made if missing; LMDB's lock file stands beside it.
 
         Args:
-            folder: Holds the store and nothing else.
+            file: The store.
             must_exist: Whether a missing store is damage rather than an empty store.
             map_bytes_min: Address space to begin with; it doubles as the store grows.
+            is_read_only: Change no byte, and make no lock file; nobody else may write meanwhile.
 
         Raises:
             DamagedCheckpointError: There is none, or it is cut or unreadable.
             DiskFailedError: The disk refused.
         """
-        data = folder / DATA_FILE
         try:
-            size = data.stat().st_size
+            size = file.stat().st_size
         except FileNotFoundError:
             size = 0
         if size < _PAGES_MIN * _PAGE_BYTES and (must_exist or size):
-            raise _damaged(data, "the store is missing or cut" if size else "the store is missing")
+            raise _damaged(file, "the store is cut" if size else "the store is missing")
         map_bytes = max(map_bytes_min, 2 * size)
         try:
-            folder.mkdir(mode=0o700, exist_ok=True)
             environment = lmdb.open(
-                str(folder), map_size=map_bytes, max_dbs=2, mode=0o600, max_spare_txns=2
+                str(file),
+                map_size=map_bytes,
+                subdir=False,
+                max_dbs=2,
+                mode=0o600,
+                max_spare_txns=2,
+                readonly=is_read_only,
+                lock=not is_read_only,
             )
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise DiskFailedError("make", str(folder), reason) from error
         except lmdb.Error as error:
-            _refuse(data, "open", error)
-        store = cls(folder, environment)
+            _refuse(file, "open", error)
+        store = cls(file, environment)
         try:
             store._load(size)
         except BaseException:
@@ -131,7 +127,7 @@ class CheckpointStore:
         return store
 
     def _load(self, size: int) -> None:
-        data = self._folder / DATA_FILE
+        data = self._file
         environment = self._environment
         needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
         if size and size < needed:
@@ -164,9 +160,9 @@ class CheckpointStore:
         self._rows_stated = entries
 
     @property
-    def folder(self) -> Path:
+    def file(self) -> Path:
         """Where the store is."""
-        return self._folder
+        return self._file
 
     @property
     def row_count(self) -> int:
@@ -176,7 +172,7 @@ class CheckpointStore:
     @property
     def used_bytes(self) -> int:
         """Size of the file; what deleted rows leave is used again, and never given back."""
-        return (self._folder / DATA_FILE).stat().st_size
+        return self._file.stat().st_size
 
     def commit(self, changes: Sequence[Row], position: Checkpoint) -> None:
         """Store all changes and the position, durably, or nothing.
@@ -201,7 +197,7 @@ class CheckpointStore:
             except lmdb.MapFullError:
                 self._grow()
             except lmdb.Error as error:
-                _refuse(self._folder / DATA_FILE, "commit", error)
+                _refuse(self._file, "commit", error)
             else:
                 self.position = position
                 return
@@ -235,17 +231,12 @@ class CheckpointStore:
 
     @contextmanager
     def _reading(self) -> Iterator[lmdb.Transaction[bytes]]:
-        with self._idle:
-            self._readers += 1
-        try:
-            with self._environment.begin(db=self._rows) as transaction:
-                yield transaction
-        except lmdb.Error as error:
-            _refuse(self._folder / DATA_FILE, "read", error)
-        finally:
-            with self._idle:
-                self._readers -= 1
-                self._idle.notify_all()
+        with self._reader():
+            try:
+                with self._environment.begin(db=self._rows) as transaction:
+                    yield transaction
+            except lmdb.Error as error:
+                _refuse(self._file, "read", error)
 
     def read(self, key: bytes) -> bytes:
         """The value of one row, as of the last commit. About 3 µs when the page is cached.
@@ -286,7 +277,7 @@ class CheckpointStore:
                 found = cursor.next()
         if without is None and count != stated:
             reason = f"{count} of {stated} rows can be reached"
-            raise _damaged(self._folder / DATA_FILE, reason)
+            raise _damaged(self._file, reason)
 
     def check_some(self, after: bytes | None, rows_max: int) -> bytes | None:
         """Check the next rows behind a key, from the first one when it is None.
@@ -308,35 +299,54 @@ class CheckpointStore:
                 found = cursor.next()
         return None if left else last
 
-    def copy_to(self, folder: Path) -> None:
-        """Write a compact copy of one commit into an existing empty folder, and make it durable.
+    def copy_to(self, file: Path) -> None:
+        """Write a compact copy of one commit into a new file, and make it durable.
 
         Commits go on meanwhile; the copy itself says which one it is. Blocks: call it on a thread.
 
         Raises:
             DiskFailedError: The disk refused.
         """
+        with self._reader():
+            try:
+                descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                try:
+                    self._environment.copyfd(descriptor, compact=True)
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+            except lmdb.Error as error:
+                _refuse(file, "copy", error)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                raise DiskFailedError("copy", str(file), reason) from error
+
+    def close(self) -> None:
+        """Let go of the store, once nobody reads it; a read from then on is refused."""
         with self._idle:
+            self._is_closed = True
+            self._idle.wait_for(lambda: self._readers == 0)
+        self._environment.close()
+
+    @contextmanager
+    def _reader(self) -> Iterator[None]:
+        with self._idle:
+            if self._is_closed:
+                raise ClosedStoreError(f"{self._file} is closed")
             self._readers += 1
         try:
-            self._environment.copy(str(folder), compact=True)
-        except lmdb.Error as error:
-            _refuse(folder / DATA_FILE, "copy", error)
+            yield
         finally:
             with self._idle:
                 self._readers -= 1
                 self._idle.notify_all()
-
-    def close(self) -> None:
-        """Let go of the store; nothing may be read any more."""
-        self._environment.close()
 
     def _value(self, key: bytes, content: bytes) -> bytes:
         value = content[_CRC_BYTES:]
         crc = int.from_bytes(content[:_CRC_BYTES], "little")
         if len(content) < _CRC_BYTES or crc != crc32(value, crc32(key)):
             reason = f"the row with key {key.hex()} fails its checksum"
-            raise _damaged(self._folder / DATA_FILE, reason)
+            raise _damaged(self._file, reason)
         return value
 
 

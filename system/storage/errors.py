@@ -67,3 +67,7 @@ class DamagedCheckpointError(StorageError):
         self.file = file
         self.reason = reason
         self.remedy = remedy
+
+
+class ClosedStoreError(StorageError):
+    """A store of checkpoints was read after it had been closed."""

@@ -13,7 +13,9 @@ A segment is `HEADER` and then records, all little-endian. A record is
     payload           `length` bytes, then zeros up to a multiple of 8
 
 Payloads: ENTRY term u64, log index u64, kind u8, data; HARD_STATE term u64, voted u8, name;
-TRUNCATE first index u64 that is cut; MARK nothing, it only carries `synced`.
+TRUNCATE first index u64 that is cut; MARK nothing, it only carries `synced`; BASE last index u64,
+its term u64 (0: not known), term u64, voted u8, is-reset u8, name. A segment begins with its BASE,
+which says what the segments before it add up to, so that these can be deleted.
 """
 
 from __future__ import annotations
@@ -28,12 +30,13 @@ from ..raft.messages import Entry, EntryKind, HardState
 SUFFIX: Final = ".wal"
 TEMPORARY_SUFFIX: Final = ".tmp"
 MAGIC: Final = b"ALO-WAL\n"
-VERSION: Final = 1
+VERSION: Final = 2
 
 ENTRY: Final = 1
 HARD_STATE: Final = 2
 TRUNCATE: Final = 3
 MARK: Final = 4
+BASE: Final = 5
 
 _TAG_BYTES: Final = b"\xa7WL"
 _TAG: Final = int.from_bytes(b"\x00" + _TAG_BYTES, "little")
@@ -48,6 +51,7 @@ _ENTRY: Final = struct.Struct("<IIQQQQB")
 _ENTRY_HEAD: Final = struct.Struct("<QQB")
 _STATE_HEAD: Final = struct.Struct("<QB")
 _INDEX: Final = struct.Struct("<Q")
+_BASE_HEAD: Final = struct.Struct("<QQQBB")
 
 RECORD_BYTES: Final = _RECORD.size
 _PADDING: Final = tuple(bytes(-length % 8) for length in range(8))
@@ -64,7 +68,8 @@ class SegmentHeader:
 
     Attributes:
         first_seq: Sequence number of its first record.
-        synced: Every record up to this one was durable before the segment was made.
+        synced: Every record up to this one was durable before the segment had its name; that is
+            the first one too.
         seed: The crc of the record before the first one; random in the first segment.
     """
 
@@ -94,6 +99,23 @@ def decode_segment_header(data: bytes) -> SegmentHeader:
     if version != VERSION:
         raise ValueError(f"the segment has format version {version}; this program reads {VERSION}")
     return SegmentHeader(first_seq, synced, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What a segment begins with.
+
+    Attributes:
+        hard_state: The term and vote so far.
+        last_index: Index of the log's last entry so far.
+        last_term: Its term, where a snapshot replaced the log; otherwise 0.
+        is_reset: Whether all entries before were dropped, because a snapshot holds them.
+    """
+
+    hard_state: HardState
+    last_index: int
+    last_term: int = 0
+    is_reset: bool = False
 
 
 class Encoder:
@@ -148,6 +170,15 @@ class Encoder:
         """Encode nothing but that records up to `synced` are durable."""
         self._record(MARK, b"", synced)
 
+    def base(self, base: Base, synced: int) -> None:
+        """Encode what came before."""
+        state = base.hard_state
+        voted = state.voted_for
+        head = _BASE_HEAD.pack(
+            base.last_index, base.last_term, state.term, voted is not None, base.is_reset
+        )
+        self._record(BASE, head + (b"" if voted is None else voted.encode()), synced)
+
     def _record(self, kind: int, payload: bytes, synced: int) -> None:
         fixed = _FIXED.pack(len(payload), kind | _TAG, self.next_seq, synced)
         crc = crc32(payload, crc32(fixed, self.chain))
@@ -164,7 +195,7 @@ class Record:
     """One intact record as found in a segment.
 
     Attributes:
-        kind: ENTRY, HARD_STATE, TRUNCATE or MARK.
+        kind: ENTRY, HARD_STATE, TRUNCATE, MARK or BASE.
         synced: The mark it carries.
         payload: Its bytes; a view of the segment.
         crc: Its own, from which the next one continues.
@@ -224,6 +255,16 @@ def decode_truncate(payload: memoryview) -> int:
         raise ValueError(f"a truncation has {len(payload)} bytes")
     index: int = _INDEX.unpack(payload)[0]
     return index
+
+
+def decode_base(payload: memoryview) -> Base:
+    """What a BASE record says. `ValueError` if it is none."""
+    if len(payload) < _BASE_HEAD.size:
+        raise ValueError(f"a base has {len(payload)} bytes")
+    last_index, last_term, term, voted, is_reset = _BASE_HEAD.unpack_from(payload)
+    name = str(payload[_BASE_HEAD.size :], "utf-8")
+    state = HardState(term, name if voted else None)
+    return Base(state, last_index, last_term, bool(is_reset))
 
 
 def find_voucher(data: bytes, offset: int, seed: int, seq: int) -> tuple[int, int] | None:

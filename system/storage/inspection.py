@@ -11,13 +11,15 @@ from pathlib import Path
 from ..raft.messages import Entry, HardState
 from . import format as layout
 from .errors import DirectoryLockedError
-from .recovery import Recovered, Replay
+from .manifest import NAME, Manifest
+from .recovery import Recovered, Replay, read_manifest
 
 KINDS = {
     layout.ENTRY: "entry",
     layout.HARD_STATE: "hard-state",
     layout.TRUNCATE: "truncate",
     layout.MARK: "mark",
+    layout.BASE: "base",
 }
 
 
@@ -38,13 +40,32 @@ class LogFolder:
             os.close(self._descriptor)
             raise DirectoryLockedError(str(folder)) from None
 
+    @property
+    def folder(self) -> Path:
+        """Where it is."""
+        return self._folder
+
     def close(self) -> None:
         """Let go."""
         os.close(self._descriptor)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no log was ever begun there."""
+        return not any(n == NAME or n.endswith(layout.SUFFIX) for n in os.listdir(self._folder))
+
     def segments(self) -> list[str]:
-        """Names of its segments, in order."""
-        return sorted(name for name in os.listdir(self._folder) if name.endswith(layout.SUFFIX))
+        """Names of its segments, in order; without those that a purge had begun to delete.
+
+        Raises:
+            DamagedLogError: The manifest is missing or cannot be read.
+        """
+        names = sorted(name for name in os.listdir(self._folder) if name.endswith(layout.SUFFIX))
+        manifest = self._manifest(names)
+        return [name for name in names if manifest is None or name >= manifest.first.name]
+
+    def _manifest(self, names: list[str]) -> Manifest | None:
+        return read_manifest(self, "log", names)
 
     def read(self, path: str) -> bytes:
         """One file, named as in a log, with the folder in front."""
@@ -54,23 +75,23 @@ class LogFolder:
         """The path as an operator knows it."""
         return str(self._folder / Path(path).name)
 
-    def replay(self) -> Recovered | None:
-        """What a node would find there; None in an empty folder.
+    def replay(self) -> Recovered:
+        """What a node would find there.
 
         Raises:
             DamagedLogError: The log holds what no crash can explain.
         """
         names = self.segments()
-        return Replay(self, "log").run(names)[0] if names else None
+        return Replay(self, "log").run(names, self._manifest(names))[0]
 
     def records(self) -> Iterator[SeenRecord]:
         """All records in order, up to the first that is not intact."""
-        seq, chain = 1, 0
-        for name in self.segments():
-            data = self.read(name)
+        names = self.segments()
+        for name in names:
             try:
+                data = self.read(name)
                 header = layout.decode_segment_header(data)
-            except ValueError:
+            except (FileNotFoundError, ValueError):
                 return
             seq, chain, offset = header.first_seq, header.seed, layout.HEADER.size
             while offset < len(data):
@@ -95,8 +116,8 @@ class SeenRecord:
         """Its type in words."""
         return KINDS.get(self.record.kind, f"unknown {self.record.kind}")
 
-    def content(self) -> Entry | HardState | int | None:
-        """The entry, the term and vote, the first index cut, or nothing.
+    def content(self) -> Entry | HardState | layout.Base | int | None:
+        """The entry, the term and vote, what came before, the first index cut, or nothing.
 
         Raises:
             ValueError: The payload is not what its type says.
@@ -108,4 +129,6 @@ class SeenRecord:
             return layout.decode_hard_state(payload)
         if self.record.kind == layout.TRUNCATE:
             return layout.decode_truncate(payload)
+        if self.record.kind == layout.BASE:
+            return layout.decode_base(payload)
         return None

@@ -1,23 +1,28 @@
 """The durable log of one node: term, vote and entries, in checksummed segments.
 
 `append` buffers, `sync` makes durable: the caller appends for everyone who waits and syncs once.
-A log is used by one thread at a time. Recovery is in `recovery.py`, the bytes in `format.py`.
+A log is used by one thread at a time. Recovery is in `recovery.py`, the bytes in `format.py`, which
+segments there are in `manifest.py`. `purge` deletes what a checkpoint has made superfluous.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from ..bugs import NO_BUGS, Bugs
+from ..raft.log import LogStart
 from ..raft.messages import Entry, HardState
 from . import format as layout
 from .disk import Disk
 from .errors import DamagedLogError, DirectoryLockedError, DiskFailedError
-from .recovery import Recovered, Replay, Tail
+from .failing import DiskErrors
+from .manifest import FORMAT_VERSION, NAME, ActiveSegment, Manifest, SealedSegment
+from .recovery import Recovered, Replay, Tail, read_manifest
+from .segments import SegmentFiles
 
 __all__ = [
     "DamagedLogError",
@@ -42,7 +47,7 @@ class WalLimits:
         buffer_bytes: Appended bytes are written, not synced, when this many have gathered.
     """
 
-    segment_bytes: int = 64 * _MIB
+    segment_bytes: int = 32 * _MIB
     buffer_bytes: int = _MIB
 
 
@@ -50,6 +55,7 @@ class Wal:
     """A log, open for appending. Make one with `Wal.open`."""
 
     replay_type: ClassVar[type[Replay]] = Replay
+    files_type: ClassVar[type[SegmentFiles]] = SegmentFiles
 
     def __init__(
         self,
@@ -61,6 +67,7 @@ class Wal:
     ) -> None:
         self._disk = disk
         self._directory = directory
+        self._files = self.files_type(disk, directory)
         self._limits = limits
         self._bugs = bugs
         self._clock = clock
@@ -70,7 +77,11 @@ class Wal:
         self._size = 0
         self._synced = 0
         self._unsynced_bytes = 0
+        self._hard_state = HardState(0, None)
         self._last_index = 0
+        self._highest_index = 0
+        self._sealed: tuple[SealedSegment, ...] = ()
+        self._active = ActiveSegment("", 1, 0, 0)
         self._last_sync_s = clock()
 
     @classmethod
@@ -82,6 +93,8 @@ class Wal:
         bugs: Bugs = NO_BUGS,
         clock: Callable[[], float] = time.monotonic,
         salt: int | None = None,
+        checkpoint_index: int = 0,
+        tail_bytes: int = 1 << 62,
     ) -> tuple[Wal, Recovered]:
         """Lock `directory`, make it if missing, read the log and make all of it durable.
 
@@ -93,6 +106,8 @@ class Wal:
                 `damage-taken-for-torn-tail`.
             clock: Seconds, monotonic; only that defect reads it.
             salt: 32 bits that make a new log's checksums its own; random by default.
+            checkpoint_index: Entries up to this one are in a checkpoint.
+            tail_bytes: So many of their bytes are read into memory all the same.
 
         Raises:
             DirectoryLockedError: Another process has the directory.
@@ -100,13 +115,13 @@ class Wal:
             DiskFailedError: The disk refused.
         """
         wal = cls(disk, directory, limits, bugs, clock)
-        with _DiskErrors(wal, "open", directory):
+        with wal._refusals("open", directory):
             disk.make_directory(directory)
             disk.lock(directory)
         try:
             if salt is None:
                 salt = int.from_bytes(os.urandom(4), "little")
-            return wal, wal._recover(salt)
+            return wal, wal._recover(salt, checkpoint_index, tail_bytes)
         except BaseException:
             disk.unlock(directory)
             raise
@@ -117,12 +132,26 @@ class Wal:
         return self._last_index
 
     @property
+    def first_index(self) -> int:
+        """Index of the first entry that the segments hold, or would hold."""
+        return self.manifest.first.base_index + 1
+
+    @property
+    def manifest(self) -> Manifest:
+        """The segments as they are."""
+        return Manifest(FORMAT_VERSION, self._sealed, self._active)
+
+    @property
     def synced_seq(self) -> int:
         """Sequence number of the last record that is known to be durable."""
         return self._synced
 
     def append(
-        self, hard_state: HardState | None, truncate_from: int | None, entries: Sequence[Entry]
+        self,
+        hard_state: HardState | None,
+        truncate_from: int | None,
+        entries: Sequence[Entry],
+        reset: LogStart | None = None,
     ) -> None:
         """Add records, in this order, to what the next `sync` makes durable.
 
@@ -132,13 +161,21 @@ class Wal:
             hard_state: The new term and vote, if they changed.
             truncate_from: The first index to cut, if any is cut.
             entries: Continuing the log without a gap.
+            reset: Index and term of the entry after which the log begins anew, because a
+                checkpoint holds everything up to it; drops all entries before anything is
+                appended. Durable at once, with all that was appended before.
 
         Raises:
             DiskFailedError: The disk has failed, now or before.
         """
         self._check()
-        encoder, synced = self._encoder, self._synced
         if hard_state is not None:
+            self._hard_state = hard_state
+        if reset is not None:
+            assert truncate_from is None, f"reset to {reset} and cut from {truncate_from}"
+            self._reset(reset.index, reset.term)
+        encoder, synced = self._encoder, self._synced
+        if hard_state is not None and reset is None:
             encoder.hard_state(hard_state, synced)
         if truncate_from is not None:
             assert 1 <= truncate_from <= self._last_index + 1, (
@@ -155,6 +192,7 @@ class Wal:
                 encoder, synced = self._encoder, self._synced
             encoder.entry(entry, synced)
             self._last_index = entry.index
+            self._highest_index = max(self._highest_index, entry.index)
         if encoder.buffered >= self._limits.buffer_bytes:
             self._flush()
 
@@ -174,6 +212,22 @@ class Wal:
         self._sync()
         self._mark()
 
+    def purge(self, index: int) -> int:
+        """Delete the oldest sealed segments, as far as they hold no entry above `index`.
+
+        The caller knows that a durable checkpoint holds everything up to there. A crash on the way
+        deletes some of them or none.
+
+        Returns:
+            How many segments were deleted.
+
+        Raises:
+            DiskFailedError: The disk refused.
+        """
+        self._check()
+        kept = self.manifest.without_up_to(index).sealed
+        return self._drop(self._sealed[: len(self._sealed) - len(kept)])
+
     def close(self) -> None:
         """Make everything durable and say so in the log, then unlock the directory.
 
@@ -185,11 +239,17 @@ class Wal:
                 if self._unsynced_bytes:
                     self._sync()
                     self._mark()
-                with _DiskErrors(self, "fsync", self._path):
+                with self._refusals("fsync", self._path):
                     self._disk.fsync(self._path)
         finally:
             self._failure = self._failure or DiskFailedError("use", self._directory, "it is closed")
             self._disk.unlock(self._directory)
+
+    def _refusals(self, operation: str, path: str) -> DiskErrors:
+        return DiskErrors(self._disk, self._keep, operation, path)
+
+    def _keep(self, failure: DiskFailedError) -> None:
+        self._failure = failure
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -205,13 +265,13 @@ class Wal:
     def _write(self) -> int:
         size = self._encoder.buffered
         if size:
-            with _DiskErrors(self, "write", self._path):
+            with self._refusals("write", self._path):
                 self._disk.append(self._path, self._encoder.take())
             self._size += size
         return size
 
     def _sync(self) -> None:
-        with _DiskErrors(self, "fsync", self._path):
+        with self._refusals("fsync", self._path):
             self._disk.fsync(self._path)
         self._synced = self._encoder.next_seq - 1
         self._unsynced_bytes = 0
@@ -226,48 +286,89 @@ class Wal:
         self._write()
 
     def _rotate(self) -> None:
+        self._seal()
+        self._begin_segment(layout.Base(self._hard_state, self._last_index))
+
+    def _reset(self, index: int, term: int) -> None:
+        self._seal()
+        self._last_index = self._highest_index = index
+        self._begin_segment(layout.Base(self._hard_state, index, term, is_reset=True))
+        self._drop(self._sealed)
+
+    def _seal(self) -> None:
         self._flush()
         self._sync()
-        self._begin_segment(self._encoder.chain)
+        active, encoder = self._active, self._encoder
+        sealed = active.seal(encoder.next_seq - 1, self._highest_index, self._size, encoder.chain)
+        self._sealed = (*self._sealed, sealed)
 
-    def _begin_segment(self, seed: int) -> None:
-        """Make a segment that is whole before it has its name, and whose name is durable."""
-        disk, first_seq = self._disk, self._encoder.next_seq
-        path = f"{self._directory}/{layout.segment_name(first_seq)}"
-        temporary = path + layout.TEMPORARY_SUFFIX
-        header = layout.SegmentHeader(first_seq, first_seq - 1, seed).encode()
-        with _DiskErrors(self, "make", path):
-            disk.create(temporary)
-            disk.append(temporary, [header])
-            disk.fsync(temporary)
-            disk.rename(temporary, path)
-            disk.fsync_dir(self._directory)
-        self._path = path
-        self._size = len(header)
-        self._encoder = layout.Encoder(seed, seed, first_seq)
+    def _begin_segment(self, base: layout.Base) -> None:
+        """Make a segment that is whole before it has its name, then list it."""
+        first_seq, seed = self._encoder.next_seq, self._encoder.chain
+        name = layout.segment_name(first_seq)
+        header = layout.SegmentHeader(first_seq, first_seq, seed).encode()
+        encoder = layout.Encoder(seed, seed, first_seq)
+        encoder.base(base, first_seq - 1)
+        self._size = len(header) + encoder.buffered
+        self._path = self._files.path(name)
+        with self._refusals("make", self._path):
+            self._files.make(name, [header, *encoder.take()])
+        self._encoder = encoder
+        self._synced = first_seq
+        self._active = ActiveSegment(name, first_seq, base.last_index, seed)
+        self._write_manifest()
 
-    def _recover(self, salt: int) -> Recovered:
-        with _DiskErrors(self, "read", self._directory):
-            self._disk.fsync_dir(_parent(self._directory))
-            segments = []
-            for name in self._disk.names(self._directory):
-                if name.endswith(layout.TEMPORARY_SUFFIX):
-                    self._disk.unlink(f"{self._directory}/{name}")
-                elif name.endswith(layout.SUFFIX):
-                    segments.append(name)
-            self._disk.fsync_dir(self._directory)
-            if segments:
-                replay = self.replay_type(self._disk, self._directory)
+    def _write_manifest(self) -> None:
+        with self._refusals("make", self._files.path(NAME)):
+            self._files.write_manifest(self.manifest)
+
+    def _drop(self, segments: tuple[SealedSegment, ...]) -> int:
+        """Delete the oldest segments: out of the manifest first, then their files."""
+        if segments:
+            self._sealed = self._sealed[len(segments) :]
+            self._write_manifest()
+            self._delete(segment.name for segment in segments)
+        return len(segments)
+
+    def _delete(self, names: Iterable[str]) -> None:
+        with self._refusals("delete from", self._directory):
+            self._files.delete(names)
+
+    def _recover(self, salt: int, checkpoint_index: int, tail_bytes: int) -> Recovered:
+        disk, directory = self._disk, self._directory
+        with self._refusals("read", directory):
+            disk.fsync_dir(_parent(directory))
+            names = disk.names(directory)
+            segments = [name for name in names if name.endswith(layout.SUFFIX)]
+            manifest = read_manifest(disk, directory, segments)
+            old = [name for name in segments if manifest and name < manifest.first.name]
+            segments = segments[len(old) :]
+            if segments or manifest:
+                replay = self.replay_type(disk, directory, checkpoint_index, tail_bytes)
                 replay.takes_damage_for_torn = "damage-taken-for-torn-tail" in self._bugs
-                recovered, tail = replay.run(segments)
+                recovered, tail = replay.run(segments, manifest)
+            temporary = [name for name in names if name.endswith(layout.TEMPORARY_SUFFIX)]
+            self._files.delete([*temporary, *old])
         if not segments:
-            self._begin_segment(salt & 0xFFFFFFFF)
-            return Recovered(HardState(0, None), [], 1, 0)
-        self._last_index = len(recovered.entries)
-        self._path = tail.path
-        self._encoder = layout.Encoder(tail.seed, tail.chain, tail.next_seq)
+            self._encoder = layout.Encoder(0, salt & 0xFFFFFFFF, 1)
+            self._begin_segment(layout.Base(self._hard_state, 0))
+            return Recovered(HardState(0, None), [], 1, 0, disk.where(self._path))
+        self._take_over(recovered, tail)
+        if manifest != self.manifest:
+            self._write_manifest()
+            first = self.manifest.first.name
+            self._delete(name for name in segments if name < first)
         self._make_durable(tail)
         return recovered
+
+    def _take_over(self, recovered: Recovered, tail: Tail) -> None:
+        self._hard_state = recovered.hard_state
+        self._last_index = recovered.last_index
+        self._highest_index = tail.highest_index
+        self._path = tail.path
+        self._sealed = tail.sealed
+        self._active = tail.active
+        self._encoder = layout.Encoder(tail.active.seed, tail.chain, tail.next_seq)
 
     def _make_durable(self, tail: Tail) -> None:
         """Cut what is torn and make durable what was read, before anything builds on it.
@@ -275,7 +376,7 @@ class Wal:
         What no mark vouches for is written again: after a failed fsync the page cache still
         serves bytes that never reached the disk, and a sync alone would not send them.
         """
-        with _DiskErrors(self, "repair", tail.path):
+        with self._refusals("repair", tail.path):
             if tail.size > tail.end:
                 self._disk.truncate(tail.path, tail.end)
             if tail.unproved:
@@ -286,30 +387,9 @@ class Wal:
             self._sync()
         if tail.unproved_payload:
             self._mark()
-            with _DiskErrors(self, "fsync", tail.path):
+            with self._refusals("fsync", tail.path):
                 self._disk.fsync(tail.path)
 
 
 def _parent(directory: str) -> str:
     return directory.rpartition("/")[0] or "."
-
-
-class _DiskErrors:
-    """Turns an `OSError` into the failure that the log keeps for ever."""
-
-    __slots__ = ("_operation", "_path", "_wal")
-
-    def __init__(self, wal: Wal, operation: str, path: str) -> None:
-        self._wal = wal
-        self._operation = operation
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            path = self._wal._disk.where(self._path)
-            failure = DiskFailedError(self._operation, path, error.strerror or str(error))
-            self._wal._failure = failure
-            raise failure from error

@@ -136,11 +136,13 @@ class NodeProcess:
         self.process: subprocess.Popen[bytes] | None = None
         self.context: ssl.SSLContext | None = None
         self.environment: dict[str, str] = {}
+        self.command: list[str] | None = None
 
     def start(self) -> None:
         """Start the process."""
         self._config_path.write_text(json.dumps(self.config))
-        command = [sys.executable, "-m", "atleastonce.system.node", str(self._config_path)]
+        program = self.command or [sys.executable, "-m", "atleastonce.system.node"]
+        command = [*program, str(self._config_path)]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 command,

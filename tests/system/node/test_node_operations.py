@@ -83,7 +83,7 @@ def test_a_disk_without_space_ends_the_node_and_costs_nothing_acknowledged(
     acknowledged = [f"m{number}" for number in range(50)]
     for name in acknowledged:
         assert client.push("q", name)[0] == 201
-    segment = max((Path(node.config["data_dir"]) / "log").iterdir())
+    segment = max((Path(node.config["data_dir"]) / "log").glob("*.wal"))
     room = segment.stat().st_size + 3000
     resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (room, room))
     for number in range(1000):
@@ -117,7 +117,7 @@ def test_a_cluster_outlives_one_disk_without_space(make_cluster: MakeCluster) ->
     client = other.client()
     assert client.push("q", "m0")[0] == 201
     assert victim.process is not None
-    segment = max((Path(victim.config["data_dir"]) / "log").iterdir())
+    segment = max((Path(victim.config["data_dir"]) / "log").glob("*.wal"))
     room = segment.stat().st_size + 2000
     resource.prlimit(victim.process.pid, resource.RLIMIT_FSIZE, (room, room))
     names = [f"m{number}" for number in range(1, 60)]

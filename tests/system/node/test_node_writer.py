@@ -11,6 +11,7 @@ from atleastonce.system.node.counters import Counters
 from atleastonce.system.node.logbook import Logbook
 from atleastonce.system.node.writer import StorageWriter
 from atleastonce.system.raft.events import Persist
+from atleastonce.system.raft.log import LogStart
 from atleastonce.system.raft.messages import Entry, EntryKind, HardState
 from atleastonce.system.storage.errors import DiskFailedError
 
@@ -21,14 +22,25 @@ class ScriptedLog:
     def __init__(self) -> None:
         self.appended: list[int] = []
         self.synced: list[int] = []
+        self.purged: list[tuple[int, int]] = []
         self.permits: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self.syncing = threading.Semaphore(0)
         self.closed = False
 
     def append(
-        self, hard_state: HardState | None, truncate_from: int | None, entries: tuple[Entry, ...]
+        self,
+        hard_state: HardState | None,
+        truncate_from: int | None,
+        entries: tuple[Entry, ...],
+        reset: LogStart | None = None,
     ) -> None:
+        if reset is not None:
+            self.appended.clear()
         self.appended += [entry.index for entry in entries]
+
+    def purge(self, index: int) -> int:
+        self.purged.append((index, len(self.synced)))
+        return 1
 
     def sync(self) -> None:
         self.syncing.release()
@@ -94,3 +106,19 @@ def test_a_failed_sync_is_reported_to_nobody_and_never_tried_again() -> None:
     assert log.synced == []
     assert log.appended == [1]
     assert failures == ["disk failed: fsync of log/1: Input/output error"]
+
+
+def test_a_purge_waits_behind_the_sync_of_what_was_queued_with_it() -> None:
+    def scenario(log: ScriptedLog, writer: StorageWriter, reported: list[int]) -> None:
+        writer.put(persist(1))
+        assert log.syncing.acquire(timeout=10)
+        writer.purge(3)
+        writer.purge(5)
+        writer.put(persist(2))
+        log.permits.put(True)
+        log.permits.put(True)
+
+    log, reported, events, _ = run_writer(scenario)
+    assert reported == [1, 2]
+    assert log.purged == [(5, 2)]
+    assert events == ["log-purged"]

@@ -16,21 +16,22 @@ from pathlib import Path
 import lmdb
 import pytest
 
+from atleastonce.system.raft.members import Checkpoint, Members
 from atleastonce.system.storage.checkpoint import (
-    DATA_FILE,
     EMPTY,
-    Checkpoint,
     CheckpointStore,
     Row,
 )
 from atleastonce.system.storage.errors import DamagedCheckpointError, DiskFailedError
 
+MEMBERS = Members(("n1", "n2"), ("n3",))
+
 
 @contextmanager
 def opened(
-    folder: Path, must_exist: bool = True, map_bytes_min: int = 1 << 20
+    file: Path, must_exist: bool = True, map_bytes_min: int = 1 << 20
 ) -> Iterator[CheckpointStore]:
-    store = CheckpointStore.open(folder, must_exist=must_exist, map_bytes_min=map_bytes_min)
+    store = CheckpointStore.open(file, must_exist=must_exist, map_bytes_min=map_bytes_min)
     try:
         yield store
     finally:
@@ -54,10 +55,12 @@ def test_a_new_store_is_empty(tmp_path: Path) -> None:
 def test_what_was_committed_is_there_after_opening_again(tmp_path: Path) -> None:
     with opened(tmp_path / "c", must_exist=False) as store:
         store.commit([(b"b", b"2"), (b"a", b"1"), (b"c", b"")], Checkpoint(7, 2))
-        store.commit([(b"a", None), (b"d", b"4"), (b"d", b"5"), (b"x", None)], Checkpoint(9, 3))
+        store.commit(
+            [(b"a", None), (b"d", b"4"), (b"d", b"5"), (b"x", None)], Checkpoint(9, 3, MEMBERS)
+        )
         assert store.read(b"c") == b""
     with opened(tmp_path / "c") as store:
-        assert store.position == Checkpoint(9, 3)
+        assert store.position == Checkpoint(9, 3, MEMBERS)
         assert list(store.rows()) == [(b"b", b"2"), (b"c", b""), (b"d", b"5")]
         assert store.row_count == 3
 
@@ -101,7 +104,6 @@ def test_rows_that_are_read_are_of_one_commit(tmp_path: Path) -> None:
 
 
 def test_a_copy_is_one_commit_although_commits_go_on(tmp_path: Path) -> None:
-    (tmp_path / "copy").mkdir()
     with opened(tmp_path / "c", must_exist=False, map_bytes_min=1 << 28) as store:
         store.commit(payloads(0, 20_000), Checkpoint(1, 1))
         copying = threading.Thread(target=store.copy_to, args=(tmp_path / "copy",))
@@ -124,7 +126,8 @@ def test_a_position_never_goes_back(tmp_path: Path) -> None:
 _CHILD = """
 import os, sys
 from pathlib import Path
-from atleastonce.system.storage.checkpoint import Checkpoint, CheckpointStore
+from atleastonce.system.raft.members import Checkpoint
+from atleastonce.system.storage.checkpoint import CheckpointStore
 store = CheckpointStore.open(Path(sys.argv[1]))
 turn = store.position.index
 while True:
@@ -154,14 +157,14 @@ def test_a_kill_in_a_commit_leaves_the_last_one_or_this_one(tmp_path: Path) -> N
 
 @pytest.fixture
 def closed(tmp_path: Path) -> Path:
-    """A store that was closed; the folder."""
+    """A store that was closed; its file."""
     with opened(tmp_path / "c", must_exist=False) as store:
         store.commit(payloads(0, 2000), Checkpoint(3, 1))
     return tmp_path / "c"
 
 
-def refusal(folder: Path) -> DamagedCheckpointError:
-    with pytest.raises(DamagedCheckpointError) as caught, opened(folder) as store:
+def refusal(file: Path) -> DamagedCheckpointError:
+    with pytest.raises(DamagedCheckpointError) as caught, opened(file) as store:
         list(store.rows())
     return caught.value
 
@@ -169,18 +172,18 @@ def refusal(folder: Path) -> DamagedCheckpointError:
 def test_a_missing_store_is_refused_where_one_must_be(tmp_path: Path) -> None:
     found = refusal(tmp_path / "c")
     assert found.reason == "the store is missing"
-    assert found.file == str(tmp_path / "c" / DATA_FILE)
+    assert found.file == str(tmp_path / "c")
     assert "replace it by a node of another name" in found.remedy
 
 
 @pytest.mark.parametrize("size", [0, 100, 8192, 50_000])
 def test_a_cut_store_is_refused_and_kills_nobody(closed: Path, size: int) -> None:
-    os.truncate(closed / DATA_FILE, size)
+    os.truncate(closed, size)
     assert "the store" in refusal(closed).reason
 
 
 def test_a_flipped_bit_is_refused_or_changes_nothing(closed: Path) -> None:
-    data = (closed / DATA_FILE).read_bytes()
+    data = (closed).read_bytes()
     with opened(closed) as store:
         rows = list(store.rows())
     chance = random.Random(1)
@@ -188,7 +191,7 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(closed: Path) -> None:
     for _ in range(300):
         rotten = bytearray(data)
         rotten[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-        (closed / DATA_FILE).write_bytes(rotten)
+        (closed).write_bytes(rotten)
         try:
             with opened(closed) as store:
                 assert list(store.rows()) == rows
@@ -199,7 +202,7 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(closed: Path) -> None:
 
 
 def test_a_row_that_someone_changed_is_refused_when_it_is_read(closed: Path) -> None:
-    with lmdb.open(str(closed), max_dbs=2) as environment:
+    with lmdb.open(str(closed), subdir=False, max_dbs=2) as environment:
         rows = environment.open_db(b"rows")
         with environment.begin(write=True, db=rows) as transaction:
             transaction.put(payloads(7, 1)[0][0], b"\0\0\0\0not what was stored")
@@ -212,7 +215,7 @@ def test_a_row_that_someone_changed_is_refused_when_it_is_read(closed: Path) -> 
 
 
 def test_a_row_that_someone_deleted_is_missed(closed: Path) -> None:
-    with lmdb.open(str(closed), max_dbs=2) as environment:
+    with lmdb.open(str(closed), subdir=False, max_dbs=2) as environment:
         rows = environment.open_db(b"rows")
         with environment.begin(write=True, db=rows) as transaction:
             transaction.delete(payloads(7, 1)[0][0])
@@ -228,7 +231,7 @@ def test_the_scrub_sees_every_row_once(closed: Path) -> None:
 
 
 def test_a_full_disk_refuses_the_commit_and_keeps_the_last_one(closed: Path) -> None:
-    size = (closed / DATA_FILE).stat().st_size
+    size = (closed).stat().st_size
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     with opened(closed, map_bytes_min=1 << 24) as store:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 8192, before[1]))

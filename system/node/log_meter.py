@@ -1,0 +1,57 @@
+"""How many bytes of log lie behind the last applied entry, so that just enough is kept."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+_MARK_BYTES: Final = 256 * 1024
+_MARK_ENTRIES: Final = 1024
+_ENTRY_BYTES: Final = 64
+"""About what an entry takes beside its data, in memory and on disk."""
+
+
+class LogMeter:
+    """Remembers at which index how many bytes had been applied, every now and then.
+
+    Attributes:
+        total_bytes: Applied since the start.
+    """
+
+    def __init__(self, index: int) -> None:
+        self.total_bytes = 0
+        self._last_index = index
+        self._marks: deque[tuple[int, int]] = deque([(index, 0)])
+
+    def note(self, index: int, data_bytes: int) -> None:
+        """An entry was applied."""
+        self.total_bytes += data_bytes + _ENTRY_BYTES
+        self._last_index = index
+        mark_index, mark_bytes = self._marks[-1]
+        if self.total_bytes - mark_bytes >= _MARK_BYTES or index - mark_index >= _MARK_ENTRIES:
+            self.mark()
+
+    def mark(self) -> None:
+        """Remember the last applied entry."""
+        if self._marks[-1][0] != self._last_index:
+            self._marks.append((self._last_index, self.total_bytes))
+
+    def restart(self, index: int) -> None:
+        """The log begins anew behind an entry."""
+        self._marks.clear()
+        self._marks.append((index, self.total_bytes))
+        self._last_index = index
+
+    def index_behind(self, distance_bytes: int) -> int:
+        """An entry behind which about so many bytes were applied, or a few more; 0 for none."""
+        found = 0
+        for index, total in self._marks:
+            if self.total_bytes - total < distance_bytes:
+                break
+            found = index
+        return found
+
+    def forget(self, index: int) -> None:
+        """Entries up to this one are not asked for any more."""
+        while len(self._marks) > 1 and self._marks[1][0] <= index:
+            self._marks.popleft()
