@@ -23,7 +23,8 @@ from atleastonce.system.broker.commands import Ack, AckItem, Command, Configure,
 from atleastonce.system.broker.machine import Machine
 from atleastonce.system.broker.planner import Planner
 from atleastonce.system.broker.replies import PopReply, Reply
-from atleastonce.system.storage.checkpoint import Checkpoint, CheckpointStore
+from atleastonce.system.raft.members import Checkpoint
+from atleastonce.system.storage.checkpoint import CheckpointStore
 
 SIZES = (10_000, 100_000, 1_000_000)
 QUEUES = 1_000
@@ -45,7 +46,7 @@ class Bench:
     """A machine, its checkpoints and its clock."""
 
     def __init__(self, folder: Path) -> None:
-        self.store = CheckpointStore.open(folder)
+        self.store = CheckpointStore.open(folder / "state.mdb")
         self.machine = Machine(messages=self.store)
         self.rows = 0
         self.take_s = 0.0
@@ -218,7 +219,7 @@ def measure_backlog(messages: int, width: int, folder: Path) -> dict[str, float]
 def measure_restore(folder: Path) -> dict[str, float]:
     """Open a store again and measure."""
     gc.disable()
-    store = CheckpointStore.open(folder)
+    store = CheckpointStore.open(folder / "state.mdb")
     start, spent = time.perf_counter(), time.process_time()
     Machine.restore(store.rows(without=b"m/"), store.position.index, messages=store)
     figures = {
