@@ -127,8 +127,12 @@ class Machine:
         """Become another machine, so that all who hold this one see that one's state.
 
         For a state that was received whole. The other one must not be used any more.
+
+        Cost: the cursors that there were, which are given back.
         """
+        old = self._state
         vars(self).update(vars(other))
+        old.close()
 
     def take_changes(self) -> list[Row]:
         """Rows that differ from those taken before; all of them, after a start from nothing.
@@ -154,10 +158,6 @@ class Machine:
             for letter in taken.letters:
                 state.lose_letter_payload(letter)
         self._taken = None
-
-    def close(self) -> None:
-        """Give back the memory of a machine that another one has replaced; it is of no use then."""
-        self._state.close()
 
     @property
     def now_us(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import msgspec
 import pytest
@@ -257,6 +258,20 @@ def test_every_queue_is_to_be_looked_at_after_a_restore() -> None:
     driver.push("a", queue="r")
     driver.checkpoint()
     assert driver.store.restored(2).take_touched() == {"q", "r"}
+
+
+def test_a_replaced_state_is_given_back() -> None:
+    driver, other = Driver(), Driver()
+    driver.push("a", "b")
+    driver.push("a", partition="r")
+    driver.pop(1)
+    (cursor, _) = state_of(driver.machine).queues["q"].groups[QUEUE_MODE].cursors.values()
+    partition = cursor.partition
+    other.push("c")
+    driver.machine.take_over(other.machine)
+    del other
+    assert (sys.getrefcount(cursor), sys.getrefcount(partition)) == (2, 3)
+    assert named(driver.pop()) == ["c"]
 
 
 def test_long_pushes_become_several_runs() -> None:
