@@ -76,9 +76,7 @@ class NodeAct:
             with trio.move_on_after(in_all_s), trio.CancelScope() as patience:
                 while True:
                     # Only a cluster that is left alone has to have a leader soon.
-                    if not self._is_free():
-                        patience.deadline = trio.current_time() + wait_s
-                    elif patience.deadline == math.inf:
+                    if not self._is_free() or patience.deadline == math.inf:
                         patience.deadline = trio.current_time() + wait_s
                     if await self._claim():
                         return self.targets
