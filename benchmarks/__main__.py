@@ -16,6 +16,7 @@ NAMES = (
     "broker_machine",
     "node_http",
     "broker_load",
+    "partitions",
     "raft_simulation",
 )
 
