@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-page check format lint types layers campaign matrix mutants conformance bench clean
+.PHONY: install demo test test-page fuzz check format lint types layers campaign matrix mutants conformance bench clean
 
 install: $(STAMP)
 
@@ -55,6 +55,13 @@ matrix: install
 
 mutants: install
 	$(BIN)/python -m atleastonce.verifier.matrix --defects --seeds 3 --store store/mutants
+
+FUZZ_SECONDS ?= 60
+
+fuzz: install
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock || \
+		{ echo "make fuzz needs atheris, which has no wheel for this $$($(PYTHON) --version); try make install PYTHON=python3.11" >&2; exit 2; }
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 conformance: install
 	$(BIN)/python -m tests.conformance

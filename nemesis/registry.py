@@ -86,7 +86,7 @@ _ALL: Final = (
     ),
     NemesisSpec(
         "flip-log",
-        "kills all nodes, flips bits in the logs of a majority, starts them, and gives the bytes "
+        "kills all nodes, flips bits in the logs of most or all, starts them, and gives the bytes "
         "back to those that refuse",
         "nodes",
         healing_s=5.0,

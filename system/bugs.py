@@ -83,7 +83,8 @@ _ALL: Final = (
         "a new leader does not know which acks were carried out, and refuses their repeats",
         "ack-not-recalled",
         "kill-leader",
-        (),
+        # Partitions in which nothing else is released before the repeat comes.
+        (("partitions", "64"), ("reack", "0.6")),
         "queue",
     ),
     Bug(
@@ -91,7 +92,7 @@ _ALL: Final = (
         "leases run by the leader's time of day, and end when that is moved",
         "lease-overlap",
         "bump-clock",
-        (),
+        (("hold", "0.2"),),
         "queue",
     ),
     Bug(
@@ -124,7 +125,7 @@ _ALL: Final = (
         "a waiting pop whose client has hung up still claims what comes, and nobody takes it back",
         "claim-left-behind",
         "none",
-        (),
+        (("hang_up", "0.4"),),
         "queue",
     ),
     Bug(

@@ -78,6 +78,7 @@ def make_activity(stage: Stage) -> Activity:
         partitions=settings.partitions,
         lease_s=settings.lease_s,
         reack=settings.reack,
+        hold=settings.hold,
         hang_up=settings.hang_up,
         resend=settings.resend,
         resend_after_s_max=settings.resend_after_s_max,

@@ -159,6 +159,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         float,
         Meta(ge=0, le=1, extra=_about("workload", "queue: share of acks asked for once more")),
     ] = 0.1
+    hold: Annotated[
+        float,
+        Meta(ge=0, le=1, extra=_about("workload", "queue: share of deliveries that are held long")),
+    ] = 0.03
     hang_up: Annotated[
         float,
         Meta(ge=0, le=1, extra=_about("workload", "queue: share of pops that hang up early")),

@@ -35,6 +35,7 @@ class Load:
         partitions: Partitions of the queue (`queue`).
         lease_s: Lease of a pop (`queue`).
         reack: Share of acks that are asked for a second time (`queue`).
+        hold: Share of deliveries that are acked only after much of their lease (`queue`).
         hang_up: Share of pops whose client hangs up before their end (`queue`).
         resend: Share of messages and records that are sent a second time (`queue`, `log`).
         resend_after_s_max: Latest moment of that.
@@ -51,6 +52,7 @@ class Load:
     partitions: int = 16
     lease_s: int = 3
     reack: float = 0.0
+    hold: float = 0.0
     hang_up: float = 0.0
     resend: float = 0.0
     resend_after_s_max: float = 5.0

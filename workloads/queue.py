@@ -69,6 +69,7 @@ _DRAIN_BATCH: Final = 20
 _DRAIN_WAIT_MS: Final = 1000
 _PAUSE_S: Final = 0.2
 _REACK_S_MAX: Final = 2.0
+_HELD_LEASES: Final = (0.1, 0.7)
 _HANG_UP_WAIT_MS: Final = 2000
 _HANG_UP_MS_MAX: Final = 600
 
@@ -198,6 +199,9 @@ class QueueActivity:
         outcomes: list[AckOutcome] = []
         error_text = None
         if messages:
+            if not asked.final and client.random.random() < self._load.hold:
+                # As a worker does that works on what it got, while others look for more.
+                await trio.sleep(asked.lease_s * client.random.uniform(*_HELD_LEASES))
             acked, outcomes, error_text = await self._ack(client, messages)
             # What was delivered was delivered, also where its ack certainly failed.
             type_ = "info" if acked == "info" else "ok"

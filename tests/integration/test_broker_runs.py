@@ -72,11 +72,38 @@ def test_short_run_under_kill_leader_is_valid_and_judged_alike_from_its_folder(
     assert again["rules"] == verdict["rules"]
 
 
-def test_planted_bug_is_caught_by_the_queue_and_its_rule_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("bug", "rule"),
+    [("lease-ignored-on-pop", "lease-overlap"), ("orphaned-claims", "claim-left-behind")],
+)
+def test_planted_bug_is_caught_by_the_queue_and_its_rule_named(
+    tmp_path: Path, bug: str, rule: str
+) -> None:
     status, verdict, told = verify(
-        *("run", "queue", "--bug", "lease-ignored-on-pop", "--time-limit", "5"),
+        *("run", "queue", "--bug", bug, "--time-limit", "5"),
         *("--store", str(tmp_path), *SHORT),
     )
 
     assert status == 1, told
-    assert verdict["rules"]["lease-overlap"]["valid"] is False
+    assert verdict["rules"][rule]["valid"] is False
+
+
+def test_clocks_that_jump_break_no_rule(tmp_path: Path) -> None:
+    status, verdict, told = verify(
+        *("run", "queue", "--nemesis", "bump-clock", "--time-limit", "8"),
+        *("--store", str(tmp_path), *SHORT),
+    )
+
+    assert status == 0, told
+    assert all(fault["bit"] for fault in verdict["faults"])
+
+
+def test_nodes_refuse_damaged_logs_and_lose_nothing(tmp_path: Path) -> None:
+    status, verdict, told = verify(
+        *("run", "queue", "--nemesis", "flip-log", "--time-limit", "10"),
+        *("--store", str(tmp_path), *SHORT),
+    )
+
+    assert status == 0, told
+    (fault,) = verdict["faults"]
+    assert fault["bit"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import trio
 
 from atleastonce.histories.ops import Op
 from atleastonce.histories.queue_ops import digest_of
@@ -118,6 +119,23 @@ def test_ack_is_known_only_by_its_answer(
     assert {op.type for op in ends} == {type_}
     value: Any = ends[0].value
     assert {delivery["ack"] for delivery in value["deliveries"]} == {outcome}
+
+
+def test_share_of_deliveries_is_held_for_a_while_before_its_ack(
+    tmp_path: Path, answers: Callable[[Answer], None]
+) -> None:
+    acked_s: list[float] = []
+
+    def ack(_: object) -> tuple[AckResult, ...]:
+        acked_s.append(trio.current_time())
+        return ()
+
+    answers(_queue_broker(ack))
+
+    _queue_ops(tmp_path, hold=1.0, time_limit_s=3)
+
+    # Six clients hold for 0.3 s to 2.1 s each time; without that each would ack ten times a second.
+    assert 6 <= len(acked_s) < 60
 
 
 def test_share_of_acks_is_asked_for_once_more_by_clients_of_their_own(

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from atleastonce.nemesis.clock_act import step_us
 from atleastonce.nemesis.fault import Fault
@@ -69,21 +70,22 @@ def read_logs(world: DummyWorld) -> dict[str, bytes]:
     return {n: (world.folder / n / "log" / "1.wal").read_bytes() for n in world.nodes()}
 
 
-def test_flip_log_damages_a_majority_and_gives_the_bytes_back_to_who_refuses(
-    world: DummyWorld, tmp_path: Path
+@pytest.mark.parametrize(("choice", "hit"), [(0, 2), (1, 3), (2, 3), (3, 2)])
+def test_flip_log_damages_most_logs_and_gives_the_bytes_back_to_who_refuses(
+    world: DummyWorld, tmp_path: Path, choice: int, hit: int
 ) -> None:
     logs = write_logs(world, tmp_path)
     world.refuses = lambda node: read_logs(world)[node] != logs[node]
-    (result,) = apply(world, tmp_path, fault("flip-log"))
+    (result,) = apply(world, tmp_path, msgspec.structs.replace(fault("flip-log"), choice=choice))
     assert result.bit
     assert result.target == "n1,n2,n3"
     damaged = result.evidence["effect"]["damaged"]
     assert isinstance(damaged, dict)
-    assert len(damaged) == 2
+    assert len(damaged) == hit
     assert result.evidence["healed"]["outcomes"] == dict.fromkeys(sorted(damaged), "refused")
     assert read_logs(world) == logs
     assert world.running_nodes() == ["n1", "n2", "n3"]
-    assert len(world.started) == 5
+    assert len(world.started) == 3 + hit
 
 
 def test_a_log_without_damage_in_it_is_no_bite_and_all_nodes_are_started(

@@ -54,22 +54,84 @@ class Row:
 
 @dataclass
 class Model:
-    """All partitions and cursors of one queue."""
+    """All partitions and cursors of one queue.
+
+    Names stay in their log for good, so that an offset is a place in it; `starts` says which are
+    retained. Times are microseconds.
+    """
 
     retry_limit: int
+    delay: int = 0
+    max_age: int = 0
     logs: dict[str, list[str]] = field(default_factory=dict)
+    created: dict[str, list[int]] = field(default_factory=dict)
+    starts: dict[str, int] = field(default_factory=dict)
     rows: dict[tuple[str, str], Row] = field(default_factory=dict)
     dead: list[tuple[str, str, str]] = field(default_factory=list)
 
     def row(self, partition: str, group: str) -> Row:
-        return self.rows.setdefault((partition, group), Row())
+        fresh = Row(self.starts.get(partition, 0) - 1)
+        return self.rows.setdefault((partition, group), fresh)
 
-    def push(self, partition: str, name: str) -> str:
+    def push(self, partition: str, name: str, now: int = 0) -> str:
         log = self.logs.setdefault(partition, [])
         if name in log:
             return "duplicate"
         log.append(name)
+        self.created.setdefault(partition, []).append(now)
         return "queued"
+
+    def visible(self, partition: str, now: int) -> int:
+        """How many messages of a log are not hidden by a delay."""
+        times = self.created.get(partition, [])
+        return sum(1 for time in times if time + self.delay <= now)
+
+    def hold_ends(self, group: str, now: int) -> list[int]:
+        """When the next messages of this group's free partitions come out of hiding."""
+        ends = []
+        for partition, log in self.logs.items():
+            row = self.row(partition, group)
+            wanted = row.committed + 1
+            if not row.is_live(now) and self.visible(partition, now) <= wanted < len(log):
+                ends.append(self.created[partition][wanted] + self.delay)
+        return ends
+
+    def retain(self, now: int) -> None:
+        """Let go of what is too old, but of nothing that a live lease holds."""
+        for partition, times in self.created.items():
+            rows = [row for (name, _), row in self.rows.items() if name == partition]
+            held = [row.committed + 1 for row in rows if row.is_live(now)]
+            start = self.starts.get(partition, 0)
+            while start < len(times) and now - times[start] > self.max_age and start not in held:
+                start += 1
+            self.starts[partition] = start
+            for row in rows:
+                if row.committed < start - 1:
+                    row.committed, row.lease, row.spent = start - 1, "", 0
+                    row.forget_through(start - 1)
+
+    def seek(self, partition: str, group: str, to_end: bool) -> None:
+        """An operator puts a cursor somewhere."""
+        start, end = self.starts.get(partition, 0), len(self.logs[partition])
+        self.rows[partition, group] = Row((end if to_end else start) - 1, contacted=True)
+
+    def deliver(self, partition: str, group: str, size: int) -> None:
+        """Commit at delivery."""
+        row = self.row(partition, group)
+        row.committed += size
+        row.lease, row.spent, row.contacted = "", 0, True
+        row.forget_through(row.committed)
+
+    def repeat(self, lease: str, now: int, until: int) -> dict[str, tuple[str, list[str], int]]:
+        """The live rest of a claim, whose lease begins anew; by partition."""
+        found = {}
+        for (partition, group), row in self.rows.items():
+            if row.lease == lease and row.is_live(now):
+                row.expires = max(row.expires, until)
+                first = max(row.committed + 1, row.first)
+                names = self.logs[partition][first : row.last + 1]
+                found[partition] = (group, names, row.counts[first])
+        return found
 
     def ready(self, group: str, now: int) -> dict[str, list[str]]:
         """Partitions that a pop may claim, with what it may take of each.
@@ -77,12 +139,12 @@ class Model:
         One number must be true of all messages of a delivery: it ends where their counts change.
         """
         return {
-            partition: log[self.row(partition, group).committed + 1 :][
+            partition: log[self.row(partition, group).committed + 1 : self.visible(partition, now)][
                 : self.row(partition, group).repeats_max()
             ]
             for partition, log in self.logs.items()
             if not self.row(partition, group).is_live(now)
-            and len(log) > self.row(partition, group).committed + 1
+            and self.visible(partition, now) > self.row(partition, group).committed + 1
         }
 
     def claim(self, partition: str, group: str, size: int, lease: str, now: int, until: int) -> int:

@@ -6,6 +6,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
+from atleastonce.system.broker.administrative import SeekGroup
+from atleastonce.system.broker.aging_records import Retain
 from atleastonce.system.broker.commands import (
     QUEUE_MODE,
     AckItem,
@@ -23,6 +25,7 @@ from .consume_model import Expected, Model
 PARTITIONS = ("p", "r")
 GROUPS = (QUEUE_MODE, "g")
 RETRY_LIMIT = 1
+MAX_AGE_S = 100
 NAMES = st.integers(0, 29).map(lambda number: f"m{number}")
 STATUSES: st.SearchStrategy[AckStatus] = st.sampled_from(
     ["completed", "completed", "completed", "failed", "retry", "dlq"]
@@ -43,12 +46,18 @@ class ConsumeRules(RuleBasedStateMachine):
 
     leases: Bundle[tuple[str, str]] = Bundle("leases")
 
+    delay_s = 0
+
     def __init__(self) -> None:
         super().__init__()
         self.driver = Driver()
-        self.driver.configure(retryLimit=RETRY_LIMIT)
-        self.model = Model(RETRY_LIMIT)
+        self.driver.configure(
+            retryLimit=RETRY_LIMIT, maxWaitTimeSeconds=MAX_AGE_S, delayedProcessing=self.delay_s
+        )
+        self.model = Model(RETRY_LIMIT, self.delay_s * SECOND_US, MAX_AGE_S * SECOND_US)
         self.used: set[str] = set()
+        self.registered: set[str] = set()
+        self.requests: dict[str, tuple[str, int]] = {}
 
     @property
     def next_us(self) -> int:
@@ -57,9 +66,10 @@ class ConsumeRules(RuleBasedStateMachine):
 
     @rule(partition=st.sampled_from(PARTITIONS), names=st.lists(NAMES, min_size=1, max_size=4))
     def push(self, partition: str, names: list[str]) -> None:
+        now = self.next_us
         results = self.driver.push(*names, partition=partition)
         assert [item.status for item in results] == [
-            self.model.push(partition, name) for name in names
+            self.model.push(partition, name, now) for name in names
         ]
         log = self.model.logs[partition]
         assert [item.offset for item in results] == [log.index(name) for name in names]
@@ -74,7 +84,12 @@ class ConsumeRules(RuleBasedStateMachine):
     def pop(self, group: str, batch: int, partitions: int, lease_s: int) -> tuple[str, str]:
         now = self.next_us
         ready = self.model.ready(group, now)
-        reply = self.driver.pop(batch, group=group, partitions=partitions, lease_s=lease_s)
+        request = f"pop-{now}"
+        reply = self.driver.pop(
+            batch, group=group, partitions=partitions, lease_s=lease_s, request_id=request
+        )
+        self.registered.add(group)
+        self.requests[reply.lease_id] = (request, lease_s)
         width = min(partitions or len(ready), len(ready))
         budget = batch
         for place, run in enumerate(reply.runs):
@@ -89,6 +104,73 @@ class ConsumeRules(RuleBasedStateMachine):
             assert (run.attempt, place < width) == (attempt, True)
         assert len(reply.runs) == width or budget == 0
         return (group, reply.lease_id)
+
+    @rule(
+        target=leases,
+        group=st.sampled_from(GROUPS),
+        partition=st.sampled_from(PARTITIONS),
+        batch=st.integers(1, 6),
+    )
+    def pop_pinned(self, group: str, partition: str, batch: int) -> tuple[str, str]:
+        now = self.next_us
+        waiting = self.model.ready(group, now).get(partition, [])[:batch]
+        request = f"pop-{now}"
+        reply = self.driver.pop(
+            batch, group=group, partition=partition, lease_s=10, request_id=request
+        )
+        assert [[m.transaction_id for m in run.messages] for run in reply.runs] == (
+            [waiting] if waiting else []
+        )
+        for run in reply.runs:
+            self.requests[reply.lease_id] = (request, 10)
+            assert run.attempt == self.model.claim(
+                partition, group, len(waiting), reply.lease_id, now, now + 10 * SECOND_US
+            )
+        return (group, reply.lease_id)
+
+    @rule(group=st.sampled_from(GROUPS), batch=st.integers(1, 6))
+    def pop_for_good(self, group: str, batch: int) -> None:
+        ready = self.model.ready(group, self.next_us)
+        reply = self.driver.pop(batch, group=group, partitions=1, auto_ack=True)
+        self.registered.add(group)
+        assert len(reply.runs) == min(1, len(ready))
+        for run in reply.runs:
+            names = [message.transaction_id for message in run.messages]
+            assert names == ready[run.partition][:batch]
+            assert (run.attempt, reply.lease_id) == (1, "")
+            self.model.deliver(run.partition, group, len(names))
+
+    @rule(taken=leases)
+    def pop_again(self, taken: tuple[str, str]) -> None:
+        """The client asks once more, because it has not got an answer."""
+        group, lease = taken
+        now = self.next_us
+        request, lease_s = self.requests.get(lease, ("", 0))
+        expected = self.model.repeat(lease, now, now + lease_s * SECOND_US) if lease else {}
+        if not expected:
+            return
+        reply = self.driver.pop(3, group=group, lease_s=lease_s, request_id=request)
+        assert reply.lease_id == lease
+        assert {
+            run.partition: (group, [m.transaction_id for m in run.messages], run.attempt)
+            for run in reply.runs
+        } == expected
+
+    @rule()
+    def retain(self) -> None:
+        ids = tuple(self.partition_id(partition) for partition in PARTITIONS)
+        self.model.retain(self.next_us)
+        self.driver.apply(Retain(ids, ("q",)))
+
+    @rule(
+        group=st.sampled_from(GROUPS),
+        partition=st.sampled_from(PARTITIONS),
+        to_end=st.booleans(),
+    )
+    def seek(self, group: str, partition: str, to_end: bool) -> None:
+        self.driver.apply(SeekGroup("", group, "q", None if to_end else 0, partition))
+        if partition in self.model.logs:
+            self.model.seek(partition, group, to_end)
 
     @rule(
         taken=leases,
@@ -165,7 +247,7 @@ class ConsumeRules(RuleBasedStateMachine):
         if is_live and lease:
             self.used.add(lease)
         for name in pushes:
-            self.model.push(partition, name)
+            self.model.push(partition, name, self.driver.machine.now_us)
         acked = [seen(item) for item in reply.results if isinstance(item, AckedItem)]
         assert acked == answers
 
@@ -214,13 +296,15 @@ class ConsumeRules(RuleBasedStateMachine):
     def readiness_agrees(self) -> None:
         now = max(self.driver.clock_us, self.driver.machine.now_us)
         for group in GROUPS:
-            if any(known == group and row.contacted for (_, known), row in self.model.rows.items()):
+            if group in self.registered:
                 assert self.driver.can_pop(group) == bool(self.model.ready(group, now))
 
     @invariant()
     def no_expiry_is_slept_through(self) -> None:
         now = max(self.driver.clock_us, self.driver.machine.now_us)
         expiries = [row.expires for row in self.model.rows.values() if row.is_live(now)]
+        for group in self.registered:
+            expiries += self.model.hold_ends(group, now)
         due = self.driver.machine.next_due_us(now)
         while due is not None and due not in expiries:  # a wake-up for nothing
             assert due < min(expiries, default=due + 1)
@@ -251,8 +335,14 @@ class ConsumeRules(RuleBasedStateMachine):
         return str(order.index(partition) + 1) if partition in order else "99"
 
 
-ConsumeRules.TestCase.settings = settings(
-    max_examples=150,
+class ConsumeRulesWithHolds(ConsumeRules):
+    """The same in a queue that hides what is younger than some seconds."""
+
+    delay_s = 7
+
+
+SETTINGS = settings(
+    max_examples=120,
     stateful_step_count=40,
     deadline=None,
     derandomize=True,
@@ -260,4 +350,7 @@ ConsumeRules.TestCase.settings = settings(
     phases=(Phase.generate, Phase.shrink),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+ConsumeRules.TestCase.settings = SETTINGS
+ConsumeRulesWithHolds.TestCase.settings = SETTINGS
 TestConsumeRules = ConsumeRules.TestCase
+TestConsumeRulesWithHolds = ConsumeRulesWithHolds.TestCase

@@ -42,10 +42,12 @@ class Conversation:
     def __init__(self) -> None:
         self.wire = Wire()
         self.seen: set[tuple[str, str, int]] = set()
+        self.said: list[tuple[str, str, Json | bytes]] = []
 
     def say(self, method: str, target: str, body: Json | bytes = EMPTY, status: int = 200) -> Any:
         """The parsed answer, which must have this status and the form that is stated for it."""
         path = operation_of(method, target.partition("?")[0])
+        self.said.append((method, target, body))
         answer = self.wire.send(method, target, body)
         assert answer.status == status, (method, target, answer)
         stated = DOCUMENT["paths"][path][method.lower()]["responses"][str(status)]
@@ -233,10 +235,13 @@ def ephemeral(say: Say) -> None:
     say("DELETE", f"{base}/queue/e")
 
 
+CHAPTERS = (messages, bundles, state, inspection, reports, ephemeral, removal)
+
+
 @pytest.fixture(scope="module")
 def conversation() -> Conversation:
     held = Conversation()
-    for chapter in (messages, bundles, state, inspection, reports, ephemeral, removal):
+    for chapter in CHAPTERS:
         chapter(held.say)
     return held
 

@@ -17,6 +17,7 @@ from atleastonce.system.http.routes import (
     PopRequest,
     ReadRequest,
     ReportRequest,
+    Request,
     RingRequest,
     render,
     route,
@@ -55,12 +56,14 @@ class Wire:
     ) -> Answer:
         """The raw answer; a body that is not bytes is sent as JSON."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self._index += 1
-        name = request_id or f"request-{self._index}"
+        name = request_id or f"request-{self._index + 1}"
         request = route(method, target, {"content-type": content_type}, data, name, subject)
-        if isinstance(request, Answer):
-            return request
+        return request if isinstance(request, Answer) else self.carry(request)
+
+    def carry(self, request: Request) -> Answer:
+        """The answer to a request that has found its route."""
         assert not isinstance(request, Local)
+        self._index += 1
         if isinstance(request, ReadRequest | FetchRequest):
             return render(request, self.machine.read(request.query, self.clock_us))
         if isinstance(request, RingRequest):

@@ -42,7 +42,7 @@ def main() -> int:
         await activate(receiver, staged)
         state["is_activating"] = 0
 
-    SnapshotReceiver._activate = watched  # type: ignore[method-assign]
+    setattr(SnapshotReceiver, activate.__name__, watched)
     return run_process(sys.argv[2])
 
 
