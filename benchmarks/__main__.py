@@ -17,6 +17,7 @@ NAMES = (
     "node_http",
     "broker_load",
     "partitions",
+    "request_stages",
     "raft_simulation",
 )
 

@@ -57,8 +57,10 @@ _ALL: Final = (
     Bug(
         "answer-by-log-index",
         "a deposed leader answers a request for a log index that another leader filled",
-        "lost",
+        "two-winners",
         "pause-leader",
+        (),
+        "claim",
     ),
     Bug(
         "dedup-lost-on-failover",

@@ -17,6 +17,8 @@ import msgspec
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
+_PIECES_MAX: Final = 1024
+
 _NAMES: Final = {
     spelled: lower
     for lower in (
@@ -34,9 +36,12 @@ class HttpLimits:
 
     Attributes:
         header_bytes_max: Request line and headers together; more is answered 431.
+        headers_max: How many headers; more is answered 431.
         body_bytes_max: A larger body is answered 413 and the connection closed.
         header_timeout_s: From a request's first byte to the end of its headers.
         body_timeout_s: Without any progress of a body.
+        body_rate_min: Bytes a second that a body must bring, counted from `body_timeout_s` after
+            its headers; a slower one is answered 408.
         idle_timeout_s: Between two requests of a connection.
         connections_max: Further ones are answered 429 and closed.
         receiving_bytes_max: Of all unfinished bodies together; the one that grows beyond it is
@@ -44,9 +49,11 @@ class HttpLimits:
     """
 
     header_bytes_max: int = 32 * 1024
+    headers_max: int = 128
     body_bytes_max: int = 64 * 1024 * 1024
     header_timeout_s: float = 10.0
     body_timeout_s: float = 30.0
+    body_rate_min: int = 8 * 1024
     idle_timeout_s: float = 75.0
     connections_max: int = 1024
     receiving_bytes_max: int = 256 * 1024 * 1024
@@ -74,6 +81,32 @@ class FramingError(Exception):
         self.status = status
 
 
+class Gathered:
+    """A body from its pieces; many small ones take little more memory than they have bytes."""
+
+    __slots__ = ("_pieces", "_whole")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._whole = bytearray()
+
+    def append(self, piece: bytes) -> None:
+        """Add a piece. Cost: amortised, one copy of its bytes."""
+        self._pieces.append(piece)
+        if len(self._pieces) > _PIECES_MAX:
+            self._whole += b"".join(self._pieces)
+            self._pieces.clear()
+
+    def take(self) -> bytes:
+        """All of it, and begin anew."""
+        pieces, self._pieces = self._pieces, []
+        if not self._whole:
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self._whole += b"".join(pieces)
+        whole, self._whole = bytes(self._whole), bytearray()
+        return whole
+
+
 class RequestParser:
     """Feeds on bytes in pieces of any size and collects whole requests in order.
 
@@ -91,7 +124,7 @@ class RequestParser:
         self._headers: dict[str, str] = {}
         self._header_bytes = 0
         self._unended_bytes = 0
-        self._body: list[bytes] = []
+        self._body = Gathered()
         self._body_bytes = 0
         self._method = ""
         self._keep_alive = False
@@ -166,7 +199,6 @@ class RequestParser:
         self._headers = {}
         self._header_bytes = 0
         self._unended_bytes = 0
-        self._body = []
         self._body_bytes = 0
         self._in_headers = True
 
@@ -188,6 +220,8 @@ class RequestParser:
         text = value.decode("latin-1")
         known = self._headers.get(key)
         self._headers[key] = text if known is None else f"{known}, {text}"
+        if len(self._headers) > self._limits.headers_max:
+            raise FramingError(431, f"more than {self._limits.headers_max} headers")
         if key == "content-length" and int(text) > self._limits.body_bytes_max:
             raise FramingError(413, self._body_limit_text())
 
@@ -224,8 +258,7 @@ class RequestParser:
         self._resumes_body = False
         self._in_body = False
         self.wants_continue = False
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self._body = []
+        body = self._body.take()
         self._ready.append(
             Request(
                 method=self._method,

@@ -13,6 +13,12 @@ from .answer import RefusedError, bad_request, error_answer
 NAME_BYTES_MAX: Final = 411
 """A queue and a partition (or group) share this many UTF-8 bytes."""
 
+ID_BYTES_MAX: Final = 1024
+"""What a client names by itself and the broker remembers: transaction ids, timer keys, labels."""
+
+ID_SURELY_SHORT: Final = ID_BYTES_MAX // 4
+"""Characters that never take more bytes than that."""
+
 DEFAULT_SUBSCRIPTION_MODE: Final = "new"
 
 DIGITS_MAX: Final = 10
@@ -92,6 +98,15 @@ def check_names(queue: str, other: str) -> None:
         if size > NAME_BYTES_MAX:
             text = f"queue and partition or group names take {size} bytes; at most {NAME_BYTES_MAX}"
             raise RefusedError(error_answer(413, "name_too_long", text))
+
+
+def check_id(what: str, text: str) -> None:
+    """Refuse an id that takes more bytes than the broker remembers."""
+    if len(text) > ID_SURELY_SHORT:
+        size = len(text.encode())
+        if size > ID_BYTES_MAX:
+            reason = f"{what} takes {size} bytes; at most {ID_BYTES_MAX}"
+            raise RefusedError(error_answer(413, "name_too_long", reason))
 
 
 def flag(text: str | None) -> bool:

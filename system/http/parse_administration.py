@@ -26,7 +26,7 @@ from ..broker.queries import (
     TraceList,
 )
 from .answer import Answer, bad_request, json_answer
-from .incoming import Incoming, check_names, clamped, decode, flag, whole
+from .incoming import Incoming, check_id, check_names, clamped, decode, flag, whole
 from .request import ReadRequest, Write
 from .timestamps import parse_rfc3339
 
@@ -181,6 +181,8 @@ def list_messages(incoming: Incoming) -> ReadRequest:
 def add_trace(incoming: Incoming) -> Write:
     """POST /api/v1/traces."""
     body = decode(_TRACE, incoming.body)
+    for name in (body.consumer_group, body.event_type, *(body.trace_names or ())):
+        check_id("a trace's group, type or name", name or "")
     command = AddTrace(
         incoming.request_id,
         str(body.partition_id),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -19,7 +20,7 @@ from ..broker.commands import (
 )
 from ..broker.conflation import WIDTH_MAX
 from .answer import Answer, bad_request, json_answer
-from .incoming import Incoming, check_names, clamped, decode, flag, whole
+from .incoming import ID_SURELY_SHORT, Incoming, check_id, check_names, clamped, decode, flag, whole
 from .request import PopRequest, Write
 from .timestamps import parse_rfc3339
 
@@ -28,7 +29,12 @@ POP_BATCH_MAX: Final = 100_000
 POP_WAIT_MS: Final = 30_000
 POP_WAIT_MS_MAX: Final = 60_000
 DISCOVERY_LEASE_S: Final = 60
+REMEMBERED_MAX: Final = 512
+"""Longer queries of pops are read anew each time; names in the path have their own limit."""
+
 EXTEND_S: Final = 60
+ERROR_CHARACTERS_MAX: Final = 8192
+"""Of the error that an ack leaves in a dead letter; the rest is cut."""
 
 _COMPLETED: Final = (None, "completed", "success", "acked", "ok")
 _SIGNALS: Final[dict[str, AckStatus]] = {"retry": "retry", "dlq": "dlq"}
@@ -47,12 +53,17 @@ class PushItemBody(msgspec.Struct, rename="camel"):
         """The command's item; the plain push route drops the trace id."""
         partition = self.partition or DEFAULT_PARTITION
         check_names(self.queue, partition)
+        transaction_id, trace_id = self.transaction_id or "", None
+        check_id("transactionId", transaction_id)
+        if keeps_trace and self.trace_id is not None:
+            trace_id = self.trace_id
+            check_id("traceId", trace_id)
         return PushItem(
             self.queue,
             partition,
-            self.transaction_id or "",
+            transaction_id,
             bytes(self.payload),
-            self.trace_id if keeps_trace else None,
+            trace_id,
             subject,
         )
 
@@ -100,16 +111,30 @@ def _push_items(bodies: list[PushItemBody], subject: str | None) -> tuple[PushIt
         if body.queue != queue or own_partition != partition:
             queue, partition = body.queue, own_partition
             check_names(queue, partition)
-        items.append(
-            PushItem(
-                queue, partition, body.transaction_id or "", bytes(body.payload), None, subject
-            )
-        )
+        name = body.transaction_id or ""
+        if len(name) > ID_SURELY_SHORT:
+            check_id("transactionId", name)
+        items.append(PushItem(queue, partition, name, bytes(body.payload), None, subject))
     return tuple(items)
 
 
 def pop(incoming: Incoming) -> PopRequest:
     """GET /api/v1/pop/queue/:queue, with or without /partition/:partition."""
+    parts, query = tuple(incoming.parts), incoming.query
+    if len(query) > REMEMBERED_MAX:
+        return _queue_pop(incoming)
+    known = _remembered_pop(parts, query, incoming.subscription_mode)
+    command = msgspec.structs.replace(known.command, request_id=incoming.request_id)
+    return PopRequest(command, known.wait_ms)
+
+
+@lru_cache(maxsize=1024)
+def _remembered_pop(parts: tuple[str, ...], query: str, subscription_mode: str) -> PopRequest:
+    """A pop as its URL says it; a consumer sends the same one again and again."""
+    return _queue_pop(Incoming(list(parts), query, {}, b"", "", "GET", None, subscription_mode))
+
+
+def _queue_pop(incoming: Incoming) -> PopRequest:
     parameters = incoming.parameters()
     queue = incoming.part(5)
     partition = incoming.part(7) if len(incoming.parts) > 6 else None
@@ -206,7 +231,7 @@ def ack_item(body: AckBody, status: AckStatus) -> AckItem:
         "" if body.partition_id is None else str(body.partition_id),
         status,
         body.lease_id or "",
-        _text(body.error),
+        _text(body.error)[:ERROR_CHARACTERS_MAX],
     )
 
 

@@ -15,7 +15,7 @@ from ..broker.commands import (
 from ..broker.options import FLAG_NAMES, OPTION_NAMES
 from ..broker.queries import Depth, DlqList, Fetch, FetchEntry, OffsetEntry, Offsets
 from .answer import bad_request
-from .incoming import Incoming, check_names, clamped, decode, whole
+from .incoming import Incoming, check_id, check_names, clamped, decode, whole
 from .request import FetchRequest, ReadRequest, Write
 from .timestamps import INSTANT_US_MAX, parse_rfc3339
 
@@ -179,6 +179,7 @@ def _label(body: dict[str, object], name: str) -> str | None:
     value = body.get(name)
     if value is not None and not isinstance(value, str):
         raise bad_request(f"{name} must be a text, got {value!r}")
+    check_id(name, value or "")
     return value
 
 

@@ -18,7 +18,7 @@ from ..broker.commands import (
 )
 from ..broker.queries import StreamStateGet
 from .answer import bad_request
-from .incoming import Incoming, check_names, clamped, decode
+from .incoming import Incoming, check_id, check_names, clamped, decode
 from .parse_messages import ack_status
 from .request import ReadRequest, Write
 
@@ -81,6 +81,8 @@ def register(incoming: Incoming) -> Write:
     body = decode(_QUERY, incoming.body)
     if not body.name:
         raise bad_request("name must not be empty")
+    check_id("name", body.name)
+    check_id("config_hash", body.config_hash)
     command = RegisterQuery(incoming.request_id, body.name, body.config_hash, body.reset is True)
     return Write(command)
 
@@ -115,6 +117,7 @@ def cycle(incoming: Incoming) -> Write:
 
 
 def _operation(body: _OperationBody) -> StateOperation:
+    check_id("key", body.key)
     if body.type == "upsert":
         return StateOperation(body.key, bytes(body.value))
     if body.type == "delete":
@@ -126,6 +129,7 @@ def _item(body: _PushBody, subject: str | None) -> PushItem:
     partition = body.partition or DEFAULT_PARTITION
     check_names(body.queue, partition)
     name = body.transaction_id or ""
+    check_id("transactionId", name)
     return PushItem(body.queue, partition, name, bytes(body.payload), None, subject)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from ..broker.commands import DEFAULT_PARTITION, CancelTimer, ScheduleTimer, TimerOperation, Timers
 from ..broker.queries import TimerCount, TimerGet, TimerList
 from .answer import coded_error
-from .incoming import Incoming, check_names, clamped, decode, whole
+from .incoming import Incoming, check_id, check_names, clamped, decode, whole
 from .request import ReadRequest, Write
 
 OPERATIONS_MAX: Final = 256
@@ -149,6 +149,7 @@ def _required(fields: TimerFields, name: str) -> str:
     text = _optional(fields, name)
     if not text:
         raise _bad("missing_field", f"{name} must be a text that is not empty")
+    check_id(name, text)
     return text
 
 

@@ -155,6 +155,7 @@ class ClientConnection:
         self._is_idle = True
         self._has_ended = False
         self._request_began = math.inf
+        self._body_began = math.inf
         self._unparsed_bytes = 0
         self._receiving_bytes = 0
 
@@ -246,6 +247,7 @@ class ClientConnection:
         self._is_idle = False
         self.deadline = math.inf
         self._request_began = math.inf
+        self._body_began = math.inf
         return request
 
     def _take(self, data: bytes | memoryview) -> None:
@@ -265,12 +267,25 @@ class ClientConnection:
     def _read_deadline(self) -> float:
         now = trio.current_time()
         if self._parser.in_body:
+            self._body_began = min(self._body_began, now)
+            self._check_pace(now)
             return now + self._limits.body_timeout_s
         if self._parser.in_headers:
             self._request_began = min(self._request_began, now)
             return self._request_began + self._limits.header_timeout_s
         self._request_began = math.inf
         return now + self._limits.idle_timeout_s
+
+    def _check_pace(self, now: float) -> None:
+        """Refuse a body that comes for ever because a little of it always comes.
+
+        Raises:
+            FramingError: It is slower than allowed.
+        """
+        limits, held = self._limits, self._parser.unfinished_bytes
+        if now - self._body_began > limits.body_timeout_s + held / limits.body_rate_min:
+            text = f"a body must bring {limits.body_rate_min} bytes a second"
+            raise FramingError(408, text)
 
     async def _deliver(self, request: Request, delivery: Delivery, close: bool) -> bool:
         """Write an answer; False when the client did not take it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import h11
 import pytest
 from hypothesis import given, settings
@@ -183,6 +185,32 @@ def test_headers_above_the_limit_are_431(step: int, ends: bytes) -> None:
     if len(data) > step or ends:
         cuts = list(range(0, len(data), step))
         assert parse(data, cuts) == [431] or (step == 10_000 and not ends)
+
+
+def test_too_many_headers_are_431() -> None:
+    head = b"GET / HTTP/1.1\r\nHost: a\r\n"
+    few = b"".join(b"h%d: x\r\n" % number for number in range(127))
+    (request,) = parse(head + few + b"\r\n", limits=HttpLimits())
+    assert isinstance(request, Request)
+    assert parse(head + few + b"more: x\r\n\r\n", limits=HttpLimits()) == [431]
+
+
+def test_a_body_of_tiny_chunks_takes_little_more_memory_than_its_bytes() -> None:
+    parser = RequestParser(HttpLimits())
+    parser.feed(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+    chunks = b"2\r\nab\r\n" * 10_000
+    tracemalloc.start()
+    try:
+        for _ in range(10):
+            parser.feed(chunks)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 2 * 200_000
+    parser.feed(b"0\r\n\r\n")
+    request = parser.next_request()
+    assert request is not None
+    assert request.body == b"ab" * 100_000
 
 
 def test_headers_at_the_limit_are_accepted_byte_by_byte() -> None:

@@ -361,3 +361,17 @@ def test_a_request_that_is_too_large_is_413_plain_text() -> None:
     answer = route("POST", "/api/v1/push", {}, bytes((64 << 20) + 1), "id")
     assert isinstance(answer, Answer)
     assert (answer.status, answer.content_type.split(";")[0]) == (413, "text/plain")
+
+
+def test_a_pop_that_is_asked_for_again_is_another_request() -> None:
+    """The same URL is read once; what is not in the URL is each request's own."""
+    target = "/api/v1/pop/queue/q?batch=7&wait=true&timeout=1500"
+    modes = {
+        name: route("GET", target, {}, b"", name, None, mode)
+        for name, mode in (("one", "new"), ("two", "new"), ("three", "all"))
+    }
+    for name, found in modes.items():
+        assert isinstance(found, PopRequest)
+        assert (found.command.request_id, found.command.batch) == (name, 7)
+        assert found.wait_ms == 1500
+        assert found.command.subscribe == ("all" if name == "three" else "new")

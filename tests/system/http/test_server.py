@@ -122,14 +122,34 @@ def test_slow_headers_are_408_however_steadily_they_trickle() -> None:
 
 def test_a_body_may_take_long_while_it_makes_progress() -> None:
     async def scenario(client: Stream, server: HttpServer) -> None:
-        await client.send_all(b"POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n")
-        for byte in b"hello":
+        await client.send_all(b"POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 50000\r\n\r\n")
+        for _ in range(5):
             await trio.sleep(20)
-            await client.send_all(bytes([byte]))
-        await read_until(client, b"/b 5")
+            await client.send_all(bytes(10_000))
+        await read_until(client, b"/b 50000")
         await client.send_all(b"POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nh")
         text = await read_until(client, b"}")
         assert b" 408 " in text
+
+    serve(scenario, limits=HttpLimits(body_rate_min=500))
+
+
+def test_a_body_that_trickles_for_ever_is_408() -> None:
+    async def scenario(client: Stream, server: HttpServer) -> None:
+        await client.send_all(b"POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 50000\r\n\r\n")
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+
+            async def trickle() -> None:
+                while True:
+                    await trio.sleep(5)
+                    await client.send_all(b"x")
+
+            nursery.start_soon(trickle)
+            text = await read_until(client, b"}")
+            nursery.cancel_scope.cancel()
+        assert b" 408 " in text
+        assert 30 <= trio.current_time() - began <= 40
 
     serve(scenario)
 

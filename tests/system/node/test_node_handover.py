@@ -6,6 +6,7 @@ import http.client
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -130,3 +131,62 @@ def test_all_nodes_told_to_stop_at_once_wait_for_no_successor(make_cluster: Make
     assert [node.wait() for node in cluster.nodes.values()] == [0, 0, 0]
     assert time.monotonic() - began < 2.0
     assert sum(len(node.events("stopping")) > 0 for node in cluster.nodes.values()) == 3
+
+
+def test_a_leader_that_hears_nobody_steps_down_and_serves_again_afterwards(
+    make_cluster: MakeCluster,
+) -> None:
+    cluster = make_cluster(3)
+    cluster.start()
+    leader, others = cluster.leader(), cluster.followers()
+    client = leader.client()
+    assert client.push("q", "before")[0] == 201
+    for node in others:
+        node.signal(signal.SIGSTOP)
+
+    def leads() -> bool:
+        return bool(client.health()["raft"]["role"] == "leader")
+
+    wait_until("no leader without a quorum", lambda: not leads(), 5.0)
+    status, body = client.call(
+        "POST",
+        "/api/v1/push",
+        {"items": [{"queue": "q", "payload": "lost"}]},
+        {"x-deadline-ms": "300"},
+    )
+    assert (status, body["code"]) == (503, "no_leader")
+
+    for node in others:
+        node.signal(signal.SIGCONT)
+
+    cluster.wait_healthy()
+    assert client.push("q", "after")[0] == 201
+    client.hang_up()
+
+
+def test_a_leader_without_a_quorum_for_a_while_goes_on_where_it_stopped(
+    make_cluster: MakeCluster,
+) -> None:
+    """Elections take longer than the silence, so that nobody else is asked to lead."""
+    cluster = make_cluster(3, election_ms_min=3000, election_ms_max=6000)
+    cluster.start()
+    leader, others = cluster.leader(within_s=20.0), cluster.followers()
+    client, writer = leader.client(), leader.client()
+    term = client.health()["raft"]["term"]
+    for node in others:
+        node.signal(signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(writer.push, "q", "meanwhile")
+        wait_until(
+            "a second without a quorum",
+            lambda: client.health()["raft"]["quorumAckMs"] > 1200,
+            10.0,
+        )
+        for node in others:
+            node.signal(signal.SIGCONT)
+        assert written.result(10)[0] == 201
+    for number in range(20):
+        assert client.push("q", f"m{number}")[0] == 201
+    assert client.health()["raft"]["term"] == term
+    client.hang_up()
+    writer.hang_up()
