@@ -17,12 +17,21 @@ from atleastonce.system.broker.commands import (
     ScheduleTimer,
     Timers,
 )
+from atleastonce.system.broker.evicted import payload_key
 from atleastonce.system.broker.inspection_replies import MessagesReply
 from atleastonce.system.broker.machine import Machine
 from atleastonce.system.broker.message import Message
 from atleastonce.system.broker.queries import Fetch, FetchEntry, MessageList, TimerGet
 from atleastonce.system.broker.replies import FetchReply, PopReply, TimerReply
-from atleastonce.system.broker.rows import COUNTERS, PARTITIONS, RUNS, DamagedRowError
+from atleastonce.system.broker.retention import COMPLETED_BYTES_MAX, MESSAGE_BYTES
+from atleastonce.system.broker.rows import (
+    COUNTERS,
+    PARTITIONS,
+    PAYLOADS,
+    RUNS,
+    DamagedRowError,
+    placed,
+)
 from atleastonce.system.bugs import Bugs
 
 from .broker_driver import Driver, named
@@ -34,12 +43,32 @@ def encoded(value: object) -> bytes:
     return msgspec.msgpack.encode(value)
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_a_restored_machine_is_equal_and_goes_on_equally(seed: int) -> None:
+def owned_payloads(machine: Machine) -> set[bytes]:
+    """Keys of the payload rows that something in the state still needs."""
+    state = state_of(machine)
+    runs = {
+        placed(PAYLOADS, partition.number, run.first)
+        for partition in state.partitions.values()
+        for run, _, _ in partition.runs(partition.log_start, partition.end)
+    }
+    timers = {payload_key(row.message_id) for row in state.timers.rows()}
+    letters = {payload_key(name) for queue in state.queues.values() for name in queue.dead}
+    return runs | timers | letters
+
+
+def limited(machine: Machine, budget: int) -> Machine:
+    """A machine that keeps so many bytes of completed messages."""
+    state_of(machine).retention._budget = budget
+    return machine
+
+
+@pytest.mark.parametrize("budget", [COMPLETED_BYTES_MAX, 8 * MESSAGE_BYTES, 0])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_restored_machine_is_equal_and_goes_on_equally(seed: int, budget: int) -> None:
     writer, dice = LogWriter(seed), random.Random(seed)
     writer.grow(160)
     store = RowStore()
-    machine, plainly = Machine(messages=store), Machine()
+    machine, plainly = limited(Machine(messages=store), budget), limited(Machine(), budget)
     for index, data in enumerate(writer.entries, start=1):
         expected = plainly.apply(index, data)
         assert encoded(machine.apply(index, data)) == encoded(expected)
@@ -48,10 +77,12 @@ def test_a_restored_machine_is_equal_and_goes_on_equally(seed: int) -> None:
         if dice.random() < 0.06:
             store.checkpoint(machine)
             before = machine
-            machine = store.restored(index)
+            machine = limited(store.restored(index), budget)
             assert machine.digest() == before.digest() == plainly.digest()
             assert not difference(plain(state_of(machine)), plain(state_of(before)))
     assert machine.digest() == plainly.digest()
+    store.checkpoint(machine)
+    assert {key for key in store.rows if key.startswith(PAYLOADS)} == owned_payloads(machine)
 
 
 @pytest.mark.parametrize("seed", range(4))
