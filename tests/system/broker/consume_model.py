@@ -67,7 +67,7 @@ class Model:
     created: dict[str, list[int]] = field(default_factory=dict)
     starts: dict[str, int] = field(default_factory=dict)
     rows: dict[tuple[str, str], Row] = field(default_factory=dict)
-    dead: list[tuple[str, str, str]] = field(default_factory=list)
+    dead: list[tuple[str, str, str, int]] = field(default_factory=list)
 
     def row(self, partition: str, group: str) -> Row:
         fresh = Row(self.starts.get(partition, 0) - 1)
@@ -237,7 +237,7 @@ class Model:
         while offset in status and (offset == head or set(status[offset]) != {"retry"}):
             if {"dlq", "failed"} & set(status[offset]):
                 filed.add(offset)
-                self.dead.append((partition, group, log[offset]))
+                self.dead.append((partition, group, log[offset], row.spent * (offset == head)))
             elif "retry" in status[offset]:
                 break
             offset += 1

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+from hypothesis.stateful import (
+    Bundle,
+    MultipleResults,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+)
 
 from atleastonce.system.broker.administrative import SeekGroup
 from atleastonce.system.broker.aging_records import Retain
@@ -25,14 +34,22 @@ from .consume_model import Expected, Model
 PARTITIONS = ("p", "r")
 GROUPS = (QUEUE_MODE, "g")
 RETRY_LIMIT = 1
-MAX_AGE_S = 100
-NAMES = st.integers(0, 29).map(lambda number: f"m{number}")
+MAX_AGE_S = 61
+NAMES = st.integers(0, 59).map(lambda number: f"m{number}")
 STATUSES: st.SearchStrategy[AckStatus] = st.sampled_from(
     ["completed", "completed", "completed", "failed", "retry", "dlq"]
 )
 ACKS = st.lists(st.tuples(st.integers(-1, 5), STATUSES), min_size=1, max_size=5)
 """(distance from the first message behind the cursor, status)"""
 
+SIGNALS = st.tuples(
+    st.sampled_from([[], [], [], ["completed"]]),
+    st.sampled_from(["failed", "failed", "retry", "retry", "dlq"]),
+    st.lists(st.sampled_from(["completed", "failed", "retry"]), max_size=3),
+)
+"""Statuses of neighbours: completed ones, what is not completed, and what follows."""
+
+Taken = tuple[str, str]
 Acks = list[tuple[str, AckStatus]]
 
 
@@ -44,7 +61,7 @@ def seen(item: AckedItem) -> Expected:
 class ConsumeRules(RuleBasedStateMachine):
     """Leases are kept in a bundle, so that old ones are tried again."""
 
-    leases: Bundle[tuple[str, str]] = Bundle("leases")
+    leases: Bundle[Taken] = Bundle("leases")
 
     delay_s = 0
 
@@ -64,6 +81,11 @@ class ConsumeRules(RuleBasedStateMachine):
         """The stamp of the next entry."""
         return max(self.driver.clock_us, self.driver.machine.now_us + 1)
 
+    @initialize(target=leases, group=st.sampled_from(GROUPS))
+    def some_are_there(self, group: str) -> MultipleResults[Taken] | Taken:
+        self.push("p", ["m0", "m1", "m2", "m3"])
+        return self.pop(group, 3, 0, 10)
+
     @rule(partition=st.sampled_from(PARTITIONS), names=st.lists(NAMES, min_size=1, max_size=4))
     def push(self, partition: str, names: list[str]) -> None:
         now = self.next_us
@@ -81,7 +103,7 @@ class ConsumeRules(RuleBasedStateMachine):
         partitions=st.integers(0, 2),
         lease_s=st.sampled_from([1, 10, 100]),
     )
-    def pop(self, group: str, batch: int, partitions: int, lease_s: int) -> tuple[str, str]:
+    def pop(self, group: str, batch: int, partitions: int, lease_s: int) -> MultipleResults[Taken]:
         now = self.next_us
         ready = self.model.ready(group, now)
         request = f"pop-{now}"
@@ -103,7 +125,7 @@ class ConsumeRules(RuleBasedStateMachine):
             )
             assert (run.attempt, place < width) == (attempt, True)
         assert len(reply.runs) == width or budget == 0
-        return (group, reply.lease_id)
+        return multiple((group, reply.lease_id)) if reply.lease_id else multiple()
 
     @rule(
         target=leases,
@@ -111,7 +133,7 @@ class ConsumeRules(RuleBasedStateMachine):
         partition=st.sampled_from(PARTITIONS),
         batch=st.integers(1, 6),
     )
-    def pop_pinned(self, group: str, partition: str, batch: int) -> tuple[str, str]:
+    def pop_pinned(self, group: str, partition: str, batch: int) -> MultipleResults[Taken]:
         now = self.next_us
         waiting = self.model.ready(group, now).get(partition, [])[:batch]
         request = f"pop-{now}"
@@ -126,7 +148,7 @@ class ConsumeRules(RuleBasedStateMachine):
             assert run.attempt == self.model.claim(
                 partition, group, len(waiting), reply.lease_id, now, now + 10 * SECOND_US
             )
-        return (group, reply.lease_id)
+        return multiple((group, reply.lease_id)) if reply.lease_id else multiple()
 
     @rule(group=st.sampled_from(GROUPS), batch=st.integers(1, 6))
     def pop_for_good(self, group: str, batch: int) -> None:
@@ -141,7 +163,7 @@ class ConsumeRules(RuleBasedStateMachine):
             self.model.deliver(run.partition, group, len(names))
 
     @rule(taken=leases)
-    def pop_again(self, taken: tuple[str, str]) -> None:
+    def pop_again(self, taken: Taken) -> None:
         """The client asks once more, because it has not got an answer."""
         group, lease = taken
         now = self.next_us
@@ -180,12 +202,13 @@ class ConsumeRules(RuleBasedStateMachine):
     )
     def ack(
         self,
-        taken: tuple[str, str],
+        taken: Taken,
         partition: str,
         near: list[tuple[int, AckStatus]],
         is_fenced: bool,
     ) -> None:
         group, lease = taken
+        partition = self.place_of(lease, partition)
         lease = lease if is_fenced else ""
         acks = self.acks(partition, group, near)
         known = self.model.row(partition, group)
@@ -198,15 +221,27 @@ class ConsumeRules(RuleBasedStateMachine):
         )
         assert [seen(answer) for answer in answers] == expected
 
+    @rule(choice=st.integers(0, 3), near=SIGNALS)
+    def give_up(
+        self, choice: int, near: tuple[list[AckStatus], AckStatus, list[AckStatus]]
+    ) -> None:
+        """A consumer acks the next messages in order, under its lease if it has one."""
+        known = [place for place, row in self.model.rows.items() if row.contacted]
+        partition, group = known[choice % len(known)] if known else ("p", "g")
+        row = self.model.row(partition, group)
+        lease = row.lease if row.is_live(self.next_us) else ""
+        statuses = [*near[0], near[1], *near[2]]
+        self.ack((group, lease), partition, list(enumerate(statuses)), True)
+
     @rule(taken=leases, seconds=st.sampled_from([1, 50]))
-    def extend(self, taken: tuple[str, str], seconds: int) -> None:
+    def extend(self, taken: Taken, seconds: int) -> None:
         expected = self.model.extend(taken[1], seconds, self.next_us)
         assert self.driver.extend(taken[1], seconds).renewed == expected
         if expected:
             self.used.add(taken[1])
 
     @rule(taken=consumes(leases))
-    def take_back(self, taken: tuple[str, str]) -> None:
+    def take_back(self, taken: Taken) -> None:
         _, lease = taken
         held = any(row.lease == lease for row in self.model.rows.values()) and lease != ""
         expected = held and lease not in self.used
@@ -222,12 +257,13 @@ class ConsumeRules(RuleBasedStateMachine):
     )
     def transact(
         self,
-        taken: tuple[str, str],
+        taken: Taken,
         partition: str,
         near: list[tuple[int, AckStatus]],
         pushes: list[str],
     ) -> None:
         group, lease = taken
+        partition = self.place_of(lease, partition)
         acks = self.acks(partition, group, near)
         before = self.model.row(partition, group)
         saved = Model(RETRY_LIMIT, dead=list(self.model.dead))
@@ -269,15 +305,13 @@ class ConsumeRules(RuleBasedStateMachine):
         )
         return Transaction("", operations)
 
-    @rule()
-    def checkpoint(self) -> None:
+    @rule(ends=st.booleans())
+    def checkpoint(self, ends: bool) -> None:
         self.driver.checkpoint()
-
-    @rule()
-    def restart(self) -> None:
         before = self.driver.machine.digest()
-        self.driver.restart()
-        assert self.driver.machine.digest() == before
+        if ends:
+            self.driver.restart()
+            assert self.driver.machine.digest() == before
 
     @rule(seconds=st.sampled_from([0.4, 5, 60]))
     def wait(self, seconds: float) -> None:
@@ -314,10 +348,19 @@ class ConsumeRules(RuleBasedStateMachine):
     @invariant()
     def dead_letters_agree(self) -> None:
         filed = [
-            (letter.partition, letter.group, letter.message.transaction_id)
+            (letter.partition, letter.group, letter.message.transaction_id, letter.retry_count)
             for letter in self.driver.dead()
         ]
         assert sorted(filed) == sorted(self.model.dead)
+
+    def place_of(self, lease: str, otherwise: str) -> str:
+        """A partition where this lease is, or was."""
+        places = [
+            partition
+            for (partition, _), row in self.model.rows.items()
+            if lease and lease in (row.lease, row.old_lease)
+        ]
+        return otherwise if not places or otherwise in places else places[0]
 
     def acks(self, partition: str, group: str, near: list[tuple[int, AckStatus]]) -> Acks:
         """Acks of the messages around the cursor; beyond the log they name a ghost."""
