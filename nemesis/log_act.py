@@ -22,6 +22,10 @@ _USED_BYTES_MIN: Final = 4096
 _FLIPPED_BYTES: Final = 8
 """More than the zeros between two records, which nothing depends on."""
 
+_LATE_BYTES: Final = (4096, 12_288)
+"""How far before the end late damage lies, at least and at most."""
+
+_SHARE_LATE: Final = 0.7
 _BOOT_S: Final = 15.0
 """A node that lives so long after its start has taken its log as it is, answering or not."""
 
@@ -44,7 +48,10 @@ class Damage:
 
     @classmethod
     def do(cls, folder: Path, stream: random.Random) -> Damage:
-        """Flip bits in the middle half of the newest log file that has something in it.
+        """Flip bits in the newest log file that has something in it.
+
+        They lie in its middle half, or shortly before its end: behind what a checkpoint may hold,
+        and before the last batch, which alone may be taken for torn.
 
         Raises:
             NoBiteError: There is none.
@@ -56,6 +63,8 @@ class Damage:
             if used < _USED_BYTES_MIN:
                 continue
             offset = used // 4 + stream.randrange(used // 2)
+            if used >= 2 * max(_LATE_BYTES) and stream.random() < _SHARE_LATE:
+                offset = used - stream.randrange(*_LATE_BYTES)
             before = content[offset : offset + _FLIPPED_BYTES]
             damage = cls(file, offset, before, bytes(byte ^ 0x55 for byte in before))
             damage._write(damage.after)

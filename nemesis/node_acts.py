@@ -70,7 +70,8 @@ class NodeAct:
         """See `Act`."""
         stage, settings = self.stage, self.stage.settings
         wait_s = settings.leader_wait_s
-        in_all_s = wait_s + settings.recover_wait_s
+        # On a slow machine faults pile up behind each other; late is better than never.
+        in_all_s = wait_s + 2 * settings.recover_wait_s
         stage.queue.append(self.fault)
         try:
             with trio.move_on_after(in_all_s), trio.CancelScope() as patience:

@@ -36,7 +36,7 @@ class NemesisSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         pause_s_max: Longest pause.
         first_s: When the first fault begins, plus at most half a second.
         leader_wait_s: A fault waits so long for its target (a leader, a supervisor) to exist;
-            for `recover_wait_s` more while other faults hold nodes.
+            for twice `recover_wait_s` more while other faults hold nodes.
         worker_wait_s: `kill-worker` waits so long for a worker that runs a job and holds others.
         exit_wait_s: A killed process must be gone within this.
         node_grace_s: A node must stop by itself within this after SIGTERM; then it is killed.

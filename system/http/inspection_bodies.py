@@ -131,6 +131,7 @@ class CountsBody(msgspec.Struct):
     pending: int
     processing: int
     dead_letter: int = msgspec.field(name="deadLetter", default=0)
+    completed: int | UnsetType = UNSET
 
 
 class PartitionBody(msgspec.Struct, rename="camel"):
@@ -164,9 +165,10 @@ class QueueBody(msgspec.Struct, rename="camel"):
 
 
 class QueuesBody(msgspec.Struct):
-    """All queues."""
+    """All queues, or a page of them."""
 
     queues: list[QueueBody]
+    pagination: dict[str, int] | UnsetType = UNSET
 
 
 class GroupBody(msgspec.Struct, rename="camel"):

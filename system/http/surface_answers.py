@@ -35,11 +35,10 @@ class CountBody(Struct):
     count: Count
 
 
-class KvResult(Struct, rename="camel"):
-    """One operation's result; what it holds depends on the operation."""
+class KvFields(Struct, rename="camel", kw_only=True):
+    """What operations on keys answer; which of it depends on the operation."""
 
-    index: Count
-    op: str
+    op: str | UnsetType = UNSET
     key: str | UnsetType = UNSET
     found: bool | UnsetType = UNSET
     applied: bool | UnsetType = UNSET
@@ -54,6 +53,13 @@ class KvResult(Struct, rename="camel"):
     next_after: str | UnsetType | None = UNSET
 
 
+class KvResult(KvFields, rename="camel", kw_only=True):
+    """One operation's result; what it holds depends on the operation."""
+
+    index: Count
+    op: str
+
+
 class KvAnswer(Struct, rename="camel"):
     """Results in order; or, of a batch that a required operation undid, which one and why."""
 
@@ -66,7 +72,7 @@ class KvAnswer(Struct, rename="camel"):
     value: Raw | UnsetType = UNSET
 
 
-class TransactionElement(Struct, rename="camel"):
+class TransactionElement(KvFields, rename="camel", kw_only=True):
     """One result; what it holds depends on its type."""
 
     index: Count
@@ -79,6 +85,15 @@ class TransactionElement(Struct, rename="camel"):
     queue_name: str | UnsetType = UNSET
     duplicate: bool | UnsetType = UNSET
     op_index: Count | UnsetType = UNSET
+    ok: bool | UnsetType = UNSET
+    status: str | UnsetType = UNSET
+    queue: str | UnsetType = UNSET
+    timer_key: str | UnsetType = UNSET
+    txn: str | UnsetType | None = UNSET
+    deliver_at: str | UnsetType | None = UNSET
+    consumer_group: str | UnsetType = UNSET
+    partition: str | UnsetType = UNSET
+    offset: int | UnsetType | None = UNSET
 
 
 class TransactionAnswer(Struct, rename="camel"):

@@ -76,13 +76,30 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(SnapshotFrame)
 
 
+def encode_snapshot(message: SnapshotFrame) -> bytes:
+    """Encode one message as a frame, length included."""
+    return frame(_encoder.encode(message))
+
+
+def decode_snapshot(content: bytes) -> SnapshotFrame:
+    """Decode what either end says on a snapshot's connection.
+
+    Raises:
+        FrameError: It is nothing of the kind.
+    """
+    try:
+        return _decoder.decode(content)
+    except msgspec.MsgspecError as error:
+        raise FrameError(f"no snapshot frame: {error}") from None
+
+
 async def say(stream: trio.abc.SendStream, message: SnapshotFrame) -> None:
     """Send one frame.
 
     Raises:
         trio.BrokenResourceError: The connection is lost.
     """
-    await stream.send_all(frame(_encoder.encode(message)))
+    await stream.send_all(encode_snapshot(message))
 
 
 async def hear(stream: trio.abc.ReceiveStream, buffer: FrameBuffer) -> SnapshotFrame:
@@ -92,8 +109,4 @@ async def hear(stream: trio.abc.ReceiveStream, buffer: FrameBuffer) -> SnapshotF
         FrameError: It is none of these, or the connection has ended.
         trio.BrokenResourceError: The connection is lost.
     """
-    content = await receive_frame(stream, buffer)
-    try:
-        return _decoder.decode(content)
-    except msgspec.MsgspecError as error:
-        raise FrameError(f"no snapshot frame: {error}") from None
+    return decode_snapshot(await receive_frame(stream, buffer))

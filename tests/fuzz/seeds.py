@@ -18,6 +18,16 @@ from atleastonce.system.node.frames import (
     Withdraw,
     encode,
 )
+from atleastonce.system.node.snapshot_frames import (
+    Chunk,
+    Declined,
+    Got,
+    Have,
+    OfferFrame,
+    Resting,
+    encode_snapshot,
+)
+from atleastonce.system.raft.members import Members, encode_members
 from atleastonce.system.raft.messages import (
     AppendEntries,
     AppendReply,
@@ -65,6 +75,14 @@ def peer() -> Iterator[bytes]:
         encode(Undelivered("lease")),
         encode(NodeReport(False, 1_800_000_000_000_000)),
     ]
+    said += [
+        encode_snapshot(OfferFrame(9, 2, 4096, "0" * 64, 1024)),
+        encode_snapshot(Have(1024)),
+        encode_snapshot(Chunk(1024, bytes(32), bytes(32))),
+        encode_snapshot(Got(1056)),
+        encode_snapshot(Resting()),
+        encode_snapshot(Declined("no room")),
+    ]
     for frame in said:
         yield b"\3" + frame
     yield b"\7" + b"".join(said)
@@ -76,6 +94,7 @@ def raft() -> Iterator[bytes]:
     """Messages of the consensus protocol."""
     for message in raft_messages():
         yield encode_message(message)
+    yield encode_members(Members(("n1", "n2"), ("n3",)))
 
 
 def log() -> Iterator[bytes]:

@@ -18,8 +18,10 @@ from atleastonce.system.http.framing import (
     RequestParser,
     encode_response,
 )
-from atleastonce.system.http.routes import Answer, Local, route
+from atleastonce.system.http.routes import Answer, route
 from atleastonce.system.node import frames
+from atleastonce.system.node.snapshot_frames import decode_snapshot, encode_snapshot
+from atleastonce.system.raft.members import decode_members, encode_members
 from atleastonce.system.raft.messages import (
     Entry,
     EntryKind,
@@ -32,7 +34,7 @@ from atleastonce.system.storage.format import Encoder, SegmentHeader, segment_na
 from atleastonce.system.storage.simdisk import SimDisk
 from atleastonce.system.storage.wal import Wal, WalLimits
 
-from ..system.http.wire import Wire
+from ..system.http.wire import CARRIED, Wire
 
 Target = Callable[[bytes], None]
 
@@ -77,11 +79,21 @@ def _decode_frame(content: bytes) -> None:
         whole = again.next_frame()
         assert whole is not None
         assert decode(whole) == message, "a message changes on its way"
-    raft(content)
+    try:
+        said = decode_snapshot(content)
+    except frames.FrameError:
+        raft(content)
+        return
+    assert decode_snapshot(encode_snapshot(said)[4:]) == said, "a message changes on its way"
 
 
 def raft(data: bytes) -> None:
-    """One message of the consensus protocol."""
+    """One message of the consensus protocol, or what an entry says of the membership."""
+    try:
+        members = decode_members(data)
+        assert decode_members(encode_members(members)) == members, "a membership changes"
+    except ValueError:
+        pass
     try:
         message = decode_message(data)
     except ValueError:
@@ -175,12 +187,12 @@ def http(data: bytes) -> None:
 
 
 def _answer(wire: Wire, request: Request) -> Answer:
-    """What the client would get; a local answer is an empty one."""
+    """What the client would get; what only a node can answer is answered with nothing."""
     request_id = request.headers.get("x-request-id", "r")
     found = route(request.method, request.target, request.headers, request.body, request_id)
     if isinstance(found, Answer):
         return found
-    return Answer(200, b"") if isinstance(found, Local) else wire.carry(found)
+    return wire.carry(found) if isinstance(found, CARRIED) else Answer(200, b"")
 
 
 def _parse(stream: bytes, cuts: list[int]) -> tuple[list[Request], bool]:

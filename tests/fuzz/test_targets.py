@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -20,6 +20,8 @@ from atleastonce.system.node.frames import (
     decode_reply,
     decode_welcome,
 )
+from atleastonce.system.node.snapshot_frames import decode_snapshot
+from atleastonce.system.raft.members import decode_members
 from atleastonce.system.raft.messages import decode_message
 
 from .seeds import SEEDS
@@ -70,6 +72,15 @@ def test_a_frame_that_is_announced_takes_no_memory_before_it_comes() -> None:
         assert buffer.next_frame() is None
 
 
+DECODERS: tuple[Callable[[bytes], object], ...] = (
+    decode_forward,
+    decode_reply,
+    decode_hello,
+    decode_welcome,
+    decode_snapshot,
+    decode_message,
+    decode_members,
+)
 FOUR_BILLION = b"\xff\xff\xff\xff"
 ANNOUNCED = [
     b"\xdd" + FOUR_BILLION,  # An array,
@@ -91,13 +102,15 @@ ANNOUNCED = [
         b"\x97\xa2ae\x01\x01\x01\x01\x01",
         b"\x97\xa2ae\x01\x01\x01\x01\x01\x91\x94\x01\x01\x01",
         b"\x83\xa4type\xa5hello\xa4node",
+        b"\x94\xa5chunk\x01",
+        b"\x93",
     ],
 )
 def test_a_length_inside_a_message_takes_no_memory_by_its_word(
     before: bytes, announced: bytes
 ) -> None:
     with little_memory():
-        for decode in (decode_forward, decode_reply, decode_hello, decode_welcome, decode_message):
+        for decode in DECODERS:
             with pytest.raises((FrameError, ValueError)):
                 decode(before + announced)
 

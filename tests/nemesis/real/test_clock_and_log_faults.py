@@ -98,6 +98,19 @@ def test_a_log_without_damage_in_it_is_no_bite_and_all_nodes_are_started(
     assert world.running_nodes() == ["n1", "n2", "n3"]
 
 
+def test_damage_lies_in_the_middle_or_shortly_before_the_end(tmp_path: Path) -> None:
+    size = 100_000
+    (tmp_path / "1.wal").write_bytes(b"x" * size + bytes(500))
+    late = 0
+    for seed in range(60):
+        damage = Damage.do(tmp_path, random.Random(seed))
+        late += damage.offset > size - 12_289
+        in_the_middle = size // 4 <= damage.offset < size * 3 // 4
+        assert in_the_middle or size - 12_288 <= damage.offset <= size - 4096
+        assert damage.undo()
+    assert 25 < late < 58
+
+
 def test_damage_that_a_node_has_cut_off_is_not_undone(tmp_path: Path) -> None:
     file = tmp_path / "1.wal"
     file.write_bytes(b"x" * 5000)

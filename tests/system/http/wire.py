@@ -13,12 +13,12 @@ from atleastonce.system.broker.planner import Planner
 from atleastonce.system.http.routes import (
     Answer,
     FetchRequest,
-    Local,
     PopRequest,
     ReadRequest,
     ReportRequest,
     Request,
     RingRequest,
+    Write,
     render,
     route,
 )
@@ -28,6 +28,10 @@ from atleastonce.system.node.leadership import Leadership
 from atleastonce.system.node.reports import Reports
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+
+
+CARRIED = (Write, PopRequest, ReadRequest, FetchRequest, RingRequest, ReportRequest)
+"""What `Wire.carry` knows how to answer; the rest needs a node."""
 
 
 class Wire:
@@ -62,7 +66,7 @@ class Wire:
 
     def carry(self, request: Request) -> Answer:
         """The answer to a request that has found its route."""
-        assert not isinstance(request, Local)
+        assert isinstance(request, CARRIED)
         self._index += 1
         if isinstance(request, ReadRequest | FetchRequest):
             return render(request, self.machine.read(request.query, self.clock_us))
