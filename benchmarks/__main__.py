@@ -16,6 +16,7 @@ NAMES = (
     "broker_machine",
     "node_http",
     "broker_load",
+    "partitions",
     "request_stages",
     "restart",
     "raft_simulation",

@@ -30,8 +30,11 @@ from .load.scripts import GROUP, redis_command
 from .own_system import OwnSystem, own_nodes
 from .peer_runs import PeersMissingError, redis_process
 
-PARTITIONS: Final = 64
+PARTITIONS: Final = 256
 PAYLOAD_BYTES: Final = 200
+BACKLOG_FACTOR: Final = 2
+"""How much longer than pops are measured messages are pushed in front of them."""
+
 IDLE_SETTLE_S: Final = 3.0
 TARGETS: Final = {100: 1000.0, 1: 1500.0}
 """Requests a second that one node must take, by their batch."""
@@ -122,7 +125,7 @@ class Bench:
             measure_s=self._options.measure_s,
             rate=None,
             payload_bytes=PAYLOAD_BYTES,
-            partitions=PARTITIONS if batch > 1 else 4 * PARTITIONS,
+            partitions=PARTITIONS,
             queue=queue or f"load-{self._serial}",
             server_pids=target.pids,
             tag=f"{self._serial:04d}-",
@@ -188,11 +191,10 @@ class Bench:
         """Pop and acknowledge what has been pushed; more is pushed in front, to last."""
         fill = self.plan(target, "push", 100, 8, pushed.queue)
         fill = msgspec.structs.replace(
-            fill, partitions=pushed.partitions, measure_s=self._options.measure_s, spread=False
+            fill, measure_s=BACKLOG_FACTOR * self._options.measure_s, spread=False
         )
         generate(fill)
-        plan = self.plan(target, "pop", pushed.batch, pushed.connections, pushed.queue)
-        self.run(target, msgspec.structs.replace(plan, partitions=pushed.partitions))
+        self.run(target, self.plan(target, "pop", pushed.batch, pushed.connections, pushed.queue))
 
     def idle(self, system: OwnSystem) -> None:
         """CPU time of nodes that nobody asks anything."""

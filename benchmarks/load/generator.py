@@ -92,6 +92,8 @@ class Generator:
                 break
             until = min(ends, counts_from if not self._is_counting else ends, self._next_due)
             self._turn(until)
+        if not self._is_counting:
+            raise LoadError("nothing was left before the counted time began; push more in front")
         elapsed = time.perf_counter() - began_at
         own = time.process_time() - began_own
         used = [

@@ -14,6 +14,7 @@ import msgspec
 from .plan import LoadPlan
 
 LEASE_S: Final = 60
+EMPTY_MAX: Final = 20
 GROUP: Final = "load"
 _END: Final = b"\r\n\r\n"
 _LENGTH: Final = b"content-length: "
@@ -135,6 +136,7 @@ class OurPop:
 
     def __init__(self, plan: LoadPlan) -> None:
         self._settled = 0
+        self._empty = 0
         target = (
             f"/api/v1/pop/queue/{plan.queue}?batch={plan.batch}&consumerGroup={GROUP}"
             f"&leaseSeconds={LEASE_S}&subscriptionMode=all"
@@ -153,7 +155,10 @@ class OurPop:
             return None
         start, status = found
         if status == 204:
-            return -1
+            # Others hold leases on all that is left, or nothing is.
+            self._empty += 1
+            return -1 if self._empty > EMPTY_MAX else self._pop
+        self._empty = 0
         if self._settled:
             if b'"success":false' in answer:
                 raise LoadError(f"an ack was refused: {answer[:600].decode('latin-1')}")
@@ -234,7 +239,8 @@ class RedisPop:
             return self._settled
         if answer == b"*-1\r\n":
             self._empty += 1
-            return -1 if self._empty > self._plan.partitions else self.opening()
+            is_over = self._empty > self._plan.partitions
+            return -1 if is_over else self.opening()
         lines = answer.split(b"\r\n")
         if len(lines) <= _REDIS_HEAD_LINES:
             return None

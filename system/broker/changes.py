@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from .rows import PAYLOADS, placed
+
 if TYPE_CHECKING:
     from .claims import Claim
     from .cursors import Cursor, Group
@@ -67,7 +69,7 @@ class Changes:
         partitions: By number. What an append changes is in the run's row, not here.
         cursors: By number.
         runs: By partition number and first offset.
-        lost_payloads: Runs whose payloads are to go, by partition number and first offset.
+        lost_payloads: Keys of payload rows that are to go; some may not be there.
         claims: By number.
         letters: Dead letters, by their ids.
     """
@@ -89,7 +91,7 @@ class Changes:
         self.partitions: Dirty[int, Partition] = Dirty()
         self.cursors: Dirty[int, Cursor] = Dirty()
         self.runs: Dirty[tuple[int, int], Run] = Dirty()
-        self.lost_payloads: set[tuple[int, int]] = set()
+        self.lost_payloads: set[bytes] = set()
         self.claims: Dirty[int, Claim] = Dirty()
         self.letters: Dirty[str, DeadLetter] = Dirty()
 
@@ -97,13 +99,13 @@ class Changes:
         """A run has left the log; its transaction ids are still known."""
         place = (partition.number, run.first)
         if not self.runs.is_fresh(place):
-            self.lost_payloads.add(place)
+            self.lost_payloads.add(placed(PAYLOADS, *place))
 
     def forgotten(self, partition: Partition, run: Run) -> None:
         """A run is no longer known at all."""
         self.runs.drop((partition.number, run.first))
 
-    def take_lost_payloads(self) -> set[tuple[int, int]]:
+    def take_lost_payloads(self) -> set[bytes]:
         """All of them, and begin anew."""
         lost, self.lost_payloads = self.lost_payloads, set()
         return lost

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .administrative import PurgeDeadLetters, ReplayDeadLetter
 from .commands import DeleteDeadLetter, PushItem
+from .evicted import whole_letter
 from .inspection_replies import DeadLetterReplayed, DeadLettersPurged
 from .mint import Mint
 from .pushes import store
@@ -24,7 +25,7 @@ def replay_dead_letter(state: State, mint: Mint, command: ReplayDeadLetter) -> D
     if found is None:
         reply = DeadLetterReplayed("")
     else:
-        queue, letter = found
+        queue, letter = found[0], whole_letter(found[1], state.messages)
         state.drop_dead_letter(queue, letter.dead_letter_id)
         message = letter.message
         item = PushItem(

@@ -10,6 +10,7 @@ import hashlib
 import msgspec
 
 from .cursors import Group
+from .evicted import whole_letter
 from .partition import Partition
 from .queue import Queue
 from .rows import MessageStore
@@ -40,6 +41,7 @@ def _add_queue(
     queue: Queue,
     store: MessageStore | None,
 ) -> None:
+    letters = [whole_letter(letter, store) for letter in queue.dead.values()]
     labels = [
         queue.number,
         queue.name,
@@ -48,7 +50,7 @@ def _add_queue(
         queue.namespace,
         queue.task,
     ]
-    sha.update(encoder.encode([labels, queue.options.values, list(queue.dead.values())]))
+    sha.update(encoder.encode([labels, queue.options.values, letters]))
     for partition in queue.partitions.values():
         sha.update(encoder.encode(_partition(partition)))
         for run, first, end in partition.runs(partition.log_start, partition.end):

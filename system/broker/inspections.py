@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final
 
 from .cursors import Cursor, Group, first_wanted
+from .evicted import whole_letter
 from .inspection_replies import (
     ChangedEntry,
     ChangedPartition,
@@ -106,7 +107,8 @@ def get_message(state: State, query: MessageGet, now_us: int) -> MessageReply:
             letter.partition_id == query.partition_id
             and letter.message.transaction_id == query.transaction_id
         ):
-            return MessageReply(_message_view(queue, partition, letter.message, now_us))
+            message = whole_letter(letter, state.messages).message
+            return MessageReply(_message_view(queue, partition, message, now_us))
     return MessageReply(None)
 
 

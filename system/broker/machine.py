@@ -42,7 +42,6 @@ from .groups import delete_group, resubscribe, seek_group
 from .kv import settle_kv
 from .kv_operations import Kv, Locks
 from .locks import settle_locks
-from .message import Run
 from .mint import Mint
 from .pops import extend, must_enter_log, nothing, pop, take_back
 from .pushes import fire_timers, push
@@ -51,7 +50,7 @@ from .queue import Queue
 from .reads import read
 from .replies import PopReply, Reply, TimersReply
 from .row_reading import restore_state
-from .row_writing import take_rows
+from .row_writing import Written, take_rows
 from .rows import MessageStore, Row
 from .state import State
 from .streams import cycle, register_query
@@ -95,7 +94,7 @@ class Machine:
         self.applied_index = 0
         self._bugs = bugs
         self._state = State(bugs, messages)
-        self._taken: list[Run] | None = None
+        self._taken: Written | None = None
         self._aging = AgingWalk(self._state)
 
     @classmethod
@@ -128,8 +127,12 @@ class Machine:
         """Become another machine, so that all who hold this one see that one's state.
 
         For a state that was received whole. The other one must not be used any more.
+
+        Cost: the cursors that there were, which are given back.
         """
+        old = self._state
         vars(self).update(vars(other))
+        old.close()
 
     def take_changes(self) -> list[Row]:
         """Rows that differ from those taken before; all of them, after a start from nothing.
@@ -146,14 +149,15 @@ class Machine:
     def changes_durable(self) -> None:
         """The rows taken last are committed: their payloads may leave memory."""
         assert self._taken is not None, "no changes were taken"
-        if self._state.messages is not None:
-            for run in self._taken:
+        state, taken = self._state, self._taken
+        if state.messages is not None:
+            for run in taken.runs:
                 run.lose_body()
+            for timer in taken.timers:
+                state.timers.lose_payload(timer)
+            for letter in taken.letters:
+                state.lose_letter_payload(letter)
         self._taken = None
-
-    def close(self) -> None:
-        """Give back the memory of a machine that another one has replaced; it is of no use then."""
-        self._state.close()
 
     @property
     def now_us(self) -> int:

@@ -207,6 +207,8 @@ def _take(
         f"partition {partition.partition_id} was ready at {first} with nothing there"
     )
     last = end - 1
+    # Before the move: what an automatic ack completes may leave the log at once.
+    messages = state.delivered(partition, first, end)
     cursor.is_contacted = True
     if claim.lease_id:
         claim.held[cursor.number] = (cursor, before)
@@ -215,7 +217,6 @@ def _take(
     else:
         state.move(cursor, delivered(before, last))
         attempt = 1
-    messages = state.delivered(partition, first, end)
     run = ClaimedRun(partition.name, partition.partition_id, attempt, messages, partition.queue)
     return run, end - first
 
@@ -224,6 +225,7 @@ def _take_newest(state: State, cursor: Cursor, claim: Claim, expires_us: int) ->
     partition, before = cursor.partition, cursor.position
     newest = newest_visible(state, cursor)
     lease = Lease(claim.lease_id, first_wanted(cursor), newest, expires_us)
+    messages = state.delivered(partition, newest, newest + 1)
     cursor.is_contacted = True
     if claim.lease_id:
         claim.held[cursor.number] = (cursor, before)
@@ -232,7 +234,6 @@ def _take_newest(state: State, cursor: Cursor, claim: Claim, expires_us: int) ->
     else:
         state.move(cursor, delivered(before, newest))
         attempt = 1
-    messages = state.delivered(partition, newest, newest + 1)
     return ClaimedRun(partition.name, partition.partition_id, attempt, messages, partition.queue)
 
 

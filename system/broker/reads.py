@@ -7,6 +7,7 @@ from itertools import islice
 from operator import attrgetter
 
 from .cursors import Cursor, first_wanted
+from .evicted import whole_letter
 from .inspection_replies import FoundOffset, OffsetsReply
 from .inspections import (
     changed,
@@ -220,7 +221,8 @@ def _dead_letters(state: State, query: DlqList) -> DlqReply:
         letter for letter in merge(*newest, key=order, reverse=True) if _matches(letter, query)
     )
     page = islice(letters, query.offset, query.offset + query.limit)
-    return DlqReply(tuple(page), query.limit, query.offset)
+    whole = tuple([whole_letter(letter, state.messages) for letter in page])
+    return DlqReply(whole, query.limit, query.offset)
 
 
 def _matches(letter: DeadLetter, query: DlqList) -> bool:

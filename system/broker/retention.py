@@ -11,7 +11,9 @@ partitions that no group has ever touched, are never let go. For retention by ti
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from .changes import Changes, Dirty
 from .partition import Partition
@@ -21,7 +23,7 @@ MESSAGE_BYTES: Final = 512
 """Counted for each completed message beside its payload."""
 
 
-class Completion(NamedTuple):
+class Completion(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Messages of a partition that were completed together: those below `through`."""
 
     number: int
@@ -82,9 +84,10 @@ class Retention:
         self._completed = kept
 
     def _let_go(self) -> None:
-        number, partition, to, weight = self._completed.popleft()
-        self.changed.drop(number)
-        self.completed_bytes -= weight
+        completion = self._completed.popleft()
+        partition, to = completion.partition, completion.through
+        self.changed.drop(completion.number)
+        self.completed_bytes -= completion.weight
         through = _passed_by_all(partition)
         if through < to:
             # A group that came later has not read them yet; it notes them again when it has.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
 from .changes import Dirty
 from .claims import Claim
 from .cursors import Cursor, Group
+from .evicted import payload_key, slim_letter, slim_timer
 from .inspection_replies import TraceRow
 from .kv_replies import KvRow
 from .message import Run
@@ -68,22 +69,29 @@ V = TypeVar("V")
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
-def take_rows(state: State) -> tuple[list[Row], list[Run]]:
-    """Rows of what has changed since the last call, and the runs whose payloads are among them."""
+class Written(NamedTuple):
+    """Whose payloads are among the rows taken."""
+
+    runs: list[Run]
+    timers: list[TimerRow]
+    letters: list[DeadLetter]
+
+
+def take_rows(state: State) -> tuple[list[Row], Written]:
+    """Rows of what has changed since the last call, and whose payloads are among them."""
     rows: list[Row] = [(COUNTERS, _ENCODE(_counters(state)))]
     rows += _objects(state)
     runs = state.changes.runs.take()
     for (partition, first), run in runs.items():
         key = placed(RUNS, partition, first)
         rows.append((key, None if run is None else _ENCODE(_run(run))))
-    rows += [
-        (placed(PAYLOADS, *place), None) for place in sorted(state.changes.take_lost_payloads())
-    ]
-    written: list[Run] = []
+    rows += [(key, None) for key in state.changes.take_lost_payloads()]
+    written = Written([], [], [])
     for (partition, first), run in runs.items():
         if run is not None and run.body is not None:
             rows.append((placed(PAYLOADS, partition, first), _ENCODE(run.body)))
-            written.append(run)
+            written.runs.append(run)
+    rows += _payload_owners(state, written)
     rows += _tables(state)
     # What is put comes first: the store puts runs of rows at once.
     rows.sort(key=_is_deletion)
@@ -105,10 +113,29 @@ def _objects(state: State) -> Iterator[Row]:
     yield from _numbered(CLAIMS, changes.claims, _claim)
 
 
+def _payload_owners(state: State, written: Written) -> Iterator[Row]:
+    for names, timer in state.timers.changed.take().items():
+        key = hashed(TIMERS, *names)
+        if timer is None:
+            yield key, None
+            continue
+        yield key, _ENCODE(slim_timer(timer))
+        if timer.payload:
+            yield payload_key(timer.message_id), timer.payload
+            written.timers.append(timer)
+    for letter_id, letter in state.changes.letters.take().items():
+        key = named(DEAD_LETTERS, letter_id)
+        if letter is None:
+            yield key, None
+            continue
+        yield key, _ENCODE(slim_letter(letter))
+        if letter.message.payload:
+            yield payload_key(letter_id), letter.message.payload
+            written.letters.append(letter)
+
+
 def _tables(state: State) -> Iterator[Row]:
-    yield from _rows(state.changes.letters, _named(DEAD_LETTERS), _dead_letter)
     yield from _numbered(COMPLETIONS, state.retention.changed, _completion)
-    yield from _rows(state.timers.changed, _hashed(TIMERS), _as_it_is)
     yield from _rows(state.kv.changed, _hashed(KV), _as_it_is)
     yield from _rows(state.traces_changed, _named(TRACES), _as_it_is)
     yield from _rows(state.streams.queries_changed, _named(STREAM_QUERIES), _as_it_is)
@@ -197,10 +224,6 @@ def _claim(claim: Claim) -> ClaimRow:
     held = [HeldRow(cursor.number, before) for cursor, before in claim.held.values()]
     answers = tuple(claim.answers.items())
     return ClaimRow(claim.lease_id, claim.request_id, answers, claim.is_received, tuple(held))
-
-
-def _dead_letter(letter: DeadLetter) -> object:
-    return letter
 
 
 def _completion(completion: Completion) -> CompletionRow:

@@ -10,6 +10,7 @@ from .changes import Changes, Dirty
 from .claims import Claims
 from .cursors import Cursor, Group
 from .ephemeral_options import DeclareRing
+from .evicted import payload_key, slim_letter
 from .inspection_replies import TraceRow
 from .kv import KvTable
 from .lease import Position
@@ -66,7 +67,7 @@ class State:
         self.readiness = Readiness(self.changes, "lease-ignored-on-pop" in bugs)
         self.claims = Claims(self.changes)
         self.retention = Retention(self.changes)
-        self.timers = TimerTable()
+        self.timers = TimerTable(self.changes, messages)
         self.kv = KvTable()
         self.traces: deque[TraceRow] = deque()
         self.traces_changed: Dirty[str, TraceRow] = Dirty()
@@ -291,8 +292,16 @@ class State:
 
     def drop_dead_letter(self, queue: Queue, dead_letter_id: str) -> None:
         """Remove a dead letter."""
+        if not self.changes.letters.is_fresh(dead_letter_id):
+            self.changes.lost_payloads.add(payload_key(dead_letter_id))
         del queue.dead[dead_letter_id]
         self.changes.letters.drop(dead_letter_id)
+
+    def lose_letter_payload(self, letter: DeadLetter) -> None:
+        """A dead letter's payload is in the store; the dead letter may be gone by now."""
+        queue = self.queues.get(letter.queue)
+        if queue is not None and queue.dead.get(letter.dead_letter_id) is letter:
+            queue.dead[letter.dead_letter_id] = slim_letter(letter)
 
     def forget_released(self) -> None:
         """Forget every released lease; only the defect `ack-forgotten-on-failover` does."""

@@ -6,10 +6,12 @@ from bisect import bisect_left, bisect_right, insort
 from heapq import heappop, heappush
 from typing import Final
 
-from .changes import Dirty
+from .changes import Changes, Dirty
 from .commands import CancelTimer, TimerOperation
+from .evicted import payload_key, slim_timer, whole_timer
 from .mint import Mint
 from .replies import TimerResult, TimerRow
+from .rows import MessageStore
 
 FIRES_MAX: Final = 256
 """Timers fired by one command."""
@@ -22,9 +24,11 @@ class TimerTable:
         changed: By queue and key.
     """
 
-    __slots__ = ("_due", "_keys", "_rows", "changed")
+    __slots__ = ("_changes", "_due", "_keys", "_rows", "_store", "changed")
 
-    def __init__(self) -> None:
+    def __init__(self, changes: Changes, store: MessageStore | None) -> None:
+        self._changes = changes
+        self._store = store
         self.changed: Dirty[tuple[str, str], TimerRow] = Dirty()
         self._rows: dict[tuple[str, str], TimerRow] = {}
         self._keys: dict[str, list[str]] = {}
@@ -34,7 +38,7 @@ class TimerTable:
         """Carry out one operation. Cost: a search among the queue's keys."""
         if isinstance(operation, CancelTimer):
             return self._cancel(operation)
-        known = (operation.queue, operation.key) in self._rows
+        known = self._rows.get((operation.queue, operation.key))
         row = TimerRow(
             operation.queue,
             operation.key,
@@ -45,14 +49,15 @@ class TimerTable:
             now_us + max(0, operation.delay_ms) * 1000,
             operation.producer_sub,
         )
-        if known:
+        if known is not None:
+            self._lose(known)
             self.changed.change((row.queue, row.key), row)
         else:
             self.changed.add((row.queue, row.key), row)
         self.put(row)
         return TimerResult(
             True,
-            "rescheduled" if known else "scheduled",
+            "rescheduled" if known is not None else "scheduled",
             row.queue,
             row.key,
             row.transaction_id,
@@ -68,7 +73,7 @@ class TimerTable:
             if next_us is None or next_us > now_us:
                 break
             _, _, queue, key = heappop(self._due)
-            taken.append(self._remove(queue, key))
+            taken.append(whole_timer(self._remove(queue, key), self._store))
         return taken
 
     def next_due_us(self) -> int | None:
@@ -84,7 +89,8 @@ class TimerTable:
 
     def get(self, queue: str, key: str) -> TimerRow | None:
         """One timer."""
-        return self._rows.get((queue, key))
+        row = self._rows.get((queue, key))
+        return None if row is None else whole_timer(row, self._store)
 
     def page(self, queue: str, after: str, prefix: str, limit: int) -> tuple[list[TimerRow], bool]:
         """Up to `limit` timers in key order after a key, and whether more follow."""
@@ -92,7 +98,8 @@ class TimerTable:
         start = max(bisect_right(keys, after) if after else 0, bisect_left(keys, prefix))
         page = keys[start : start + limit + 1]
         chosen = [key for key in page if key.startswith(prefix)]
-        return [self._rows[queue, key] for key in chosen[:limit]], len(chosen) > limit
+        rows = [whole_timer(self._rows[queue, key], self._store) for key in chosen[:limit]]
+        return rows, len(chosen) > limit
 
     def count(self, queue: str, prefix: str) -> int:
         """How many timers of a queue have keys with this prefix. Cost: those timers."""
@@ -107,7 +114,13 @@ class TimerTable:
 
     def rows(self) -> list[TimerRow]:
         """All timers in the order (queue, key)."""
-        return [self._rows[place] for place in sorted(self._rows)]
+        return [whole_timer(self._rows[place], self._store) for place in sorted(self._rows)]
+
+    def lose_payload(self, row: TimerRow) -> None:
+        """A timer's payload is in the store; the timer may be gone, or another one by now."""
+        place = (row.queue, row.key)
+        if self._rows.get(place) is row:
+            self._rows[place] = slim_timer(row)
 
     def put(self, row: TimerRow) -> None:
         """Take a timer in."""
@@ -130,5 +143,11 @@ class TimerTable:
         del keys[bisect_left(keys, key)]
         if not keys:
             del self._keys[queue]
+        row = self._rows.pop((queue, key))
+        self._lose(row)
         self.changed.drop((queue, key))
-        return self._rows.pop((queue, key))
+        return row
+
+    def _lose(self, row: TimerRow) -> None:
+        if not self.changed.is_fresh((row.queue, row.key)):
+            self._changes.lost_payloads.add(payload_key(row.message_id))

@@ -22,6 +22,7 @@ import msgspec
 
 from ..raft.members import Checkpoint
 from .errors import ClosedStoreError, DamagedCheckpointError, DiskFailedError
+from .mapping import let_go_of_pages
 
 Row = tuple[bytes, bytes | None]
 """Key and value; None deletes the row."""
@@ -59,6 +60,9 @@ class _Position(msgspec.Struct, frozen=True, array_like=True):
 
 EMPTY: Final = Checkpoint()
 
+MAPPED_BYTES_MAX: Final = 64 << 20
+"""The pages of a store up to this size may stay in a process's memory once they were touched."""
+
 
 class CheckpointStore:
     """An open store; make one with `CheckpointStore.open`.
@@ -67,8 +71,11 @@ class CheckpointStore:
         position: What the last commit reflects.
     """
 
-    def __init__(self, file: Path, environment: lmdb.Environment) -> None:
+    def __init__(
+        self, file: Path, environment: lmdb.Environment, mapped_bytes_max: int = MAPPED_BYTES_MAX
+    ) -> None:
         self.position = EMPTY
+        self._mapped_bytes_max = mapped_bytes_max
         self._file = file
         self._environment = environment
         self._rows_stated = 0
@@ -84,6 +91,7 @@ class CheckpointStore:
         *,
         must_exist: bool = False,
         map_bytes_min: int = _MAP_BYTES_MIN,
+        mapped_bytes_max: int = MAPPED_BYTES_MAX,
         is_read_only: bool = False,
     ) -> CheckpointStore:
         """Open the store in `file`, which is made if missing; LMDB's lock file stands beside it.
@@ -92,6 +100,7 @@ class CheckpointStore:
             file: The store.
             must_exist: Whether a missing store is damage rather than an empty store.
             map_bytes_min: Address space to begin with; it doubles as the store grows.
+            mapped_bytes_max: A store that is larger keeps no pages mapped behind a commit.
             is_read_only: Change no byte, and make no lock file; nobody else may write meanwhile.
 
         Raises:
@@ -118,7 +127,7 @@ class CheckpointStore:
             )
         except lmdb.Error as error:
             _refuse(file, "open", error)
-        store = cls(file, environment)
+        store = cls(file, environment, mapped_bytes_max)
         try:
             store._load(size)
         except BaseException:
@@ -200,6 +209,8 @@ class CheckpointStore:
                 _refuse(self._file, "commit", error)
             else:
                 self.position = position
+                if self.used_bytes > self._mapped_bytes_max:
+                    let_go_of_pages(self._file)
                 return
 
     def _write(self, changes: Sequence[Row], position: Checkpoint) -> int:

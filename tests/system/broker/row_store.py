@@ -25,6 +25,7 @@ DERIVED = {
     "_last",
     "_repeated",
     "_skipped",
+    "_store",
     "_tickets",
     "_waiting",
     "body",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 from atleastonce.system.broker.changes import Changes
 from atleastonce.system.broker.cursors import Cursor, Group
 from atleastonce.system.broker.lease import Position
@@ -12,6 +14,8 @@ from atleastonce.system.broker.options import implicit_options
 from atleastonce.system.broker.partition import Partition
 from atleastonce.system.broker.queue import Queue
 from atleastonce.system.broker.retention import MESSAGE_BYTES, Retention
+
+from .broker_driver import Driver
 
 PAYLOAD = b"x" * 100
 WEIGHT = MESSAGE_BYTES + len(PAYLOAD)
@@ -102,6 +106,20 @@ def test_trimming_keeps_offsets_slices_and_searches_right() -> None:
         assert partition.first_since(1009) == 9
     partition.append(Run(10, 3000, "t10", len(PAYLOAD), "id10", 0, Body((PAYLOAD,))))
     assert partition.visible_end(2000, 100) == 10
+
+
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_what_is_acked_at_delivery_and_let_go_at_once_is_delivered(is_durable: bool) -> None:
+    driver = Driver()
+    driver.machine._state.retention = Retention(driver.machine._state.changes, budget=0)
+    driver.push("a", "b", payload=PAYLOAD)
+    driver.push("c", payload=PAYLOAD)
+    if is_durable:
+        driver.checkpoint()
+    (run,) = driver.pop(auto_ack=True).runs
+    assert [message.payload for message in run.messages] == [PAYLOAD] * 3
+    (partition,) = driver.machine._state.partitions.values()
+    assert partition.log_start == 3
 
 
 def test_a_deleted_partition_no_longer_counts() -> None:

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import msgspec
 import pytest
 
-from atleastonce.system.broker.commands import DeleteQueue, Push, PushItem
+from atleastonce.system.broker.administrative import ReplayDeadLetter
+from atleastonce.system.broker.commands import (
+    QUEUE_MODE,
+    DeleteQueue,
+    Push,
+    PushItem,
+    ScheduleTimer,
+    Timers,
+)
+from atleastonce.system.broker.evicted import payload_key
 from atleastonce.system.broker.inspection_replies import MessagesReply
 from atleastonce.system.broker.machine import Machine
 from atleastonce.system.broker.message import Message
-from atleastonce.system.broker.queries import Fetch, FetchEntry, MessageList
-from atleastonce.system.broker.replies import FetchReply, PopReply
-from atleastonce.system.broker.rows import COUNTERS, PARTITIONS, RUNS, DamagedRowError
+from atleastonce.system.broker.queries import Fetch, FetchEntry, MessageList, TimerGet
+from atleastonce.system.broker.replies import FetchReply, PopReply, TimerReply
+from atleastonce.system.broker.retention import COMPLETED_BYTES_MAX, MESSAGE_BYTES
+from atleastonce.system.broker.rows import (
+    COUNTERS,
+    PARTITIONS,
+    PAYLOADS,
+    RUNS,
+    DamagedRowError,
+    placed,
+)
 from atleastonce.system.bugs import Bugs
 
 from .broker_driver import Driver, named
@@ -25,12 +43,32 @@ def encoded(value: object) -> bytes:
     return msgspec.msgpack.encode(value)
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_a_restored_machine_is_equal_and_goes_on_equally(seed: int) -> None:
+def owned_payloads(machine: Machine) -> set[bytes]:
+    """Keys of the payload rows that something in the state still needs."""
+    state = state_of(machine)
+    runs = {
+        placed(PAYLOADS, partition.number, run.first)
+        for partition in state.partitions.values()
+        for run, _, _ in partition.runs(partition.log_start, partition.end)
+    }
+    timers = {payload_key(row.message_id) for row in state.timers.rows()}
+    letters = {payload_key(name) for queue in state.queues.values() for name in queue.dead}
+    return runs | timers | letters
+
+
+def limited(machine: Machine, budget: int) -> Machine:
+    """A machine that keeps so many bytes of completed messages."""
+    state_of(machine).retention._budget = budget
+    return machine
+
+
+@pytest.mark.parametrize("budget", [COMPLETED_BYTES_MAX, 8 * MESSAGE_BYTES, 0])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_restored_machine_is_equal_and_goes_on_equally(seed: int, budget: int) -> None:
     writer, dice = LogWriter(seed), random.Random(seed)
     writer.grow(160)
     store = RowStore()
-    machine, plainly = Machine(messages=store), Machine()
+    machine, plainly = limited(Machine(messages=store), budget), limited(Machine(), budget)
     for index, data in enumerate(writer.entries, start=1):
         expected = plainly.apply(index, data)
         assert encoded(machine.apply(index, data)) == encoded(expected)
@@ -39,10 +77,12 @@ def test_a_restored_machine_is_equal_and_goes_on_equally(seed: int) -> None:
         if dice.random() < 0.06:
             store.checkpoint(machine)
             before = machine
-            machine = store.restored(index)
+            machine = limited(store.restored(index), budget)
             assert machine.digest() == before.digest() == plainly.digest()
             assert not difference(plain(state_of(machine)), plain(state_of(before)))
     assert machine.digest() == plainly.digest()
+    store.checkpoint(machine)
+    assert {key for key in store.rows if key.startswith(PAYLOADS)} == owned_payloads(machine)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -108,6 +148,50 @@ def test_payloads_leave_memory_once_they_are_durable_and_are_read_again() -> Non
     listed = driver.machine.read(MessageList(0, driver.clock_us + 1, limit=2), driver.clock_us)
     assert isinstance(listed, MessagesReply)
     assert [view.message.payload for view in listed.views] == [b'"payload"'] * 2
+
+
+def test_payloads_of_timers_and_dead_letters_leave_memory_too() -> None:
+    driver = Driver()
+    driver.push("a", payload=b'"dead"')
+    driver.ack(("a", "dlq"), lease=driver.pop().lease_id)
+    driver.apply(Timers("", (ScheduleTimer("q", "k", 1000, "t", b'"later"'),)))
+    driver.checkpoint()
+    state, before = state_of(driver.machine), driver.machine.digest()
+    (letter,) = state.queues["q"].dead.values()
+    assert letter.message.payload == b""
+    assert [letter.message.payload for letter in driver.dead()] == [b'"dead"']
+    timer = driver.machine.read(TimerGet("q", "k"), driver.clock_us)
+    assert isinstance(timer, TimerReply)
+    assert timer.row is not None
+    assert timer.row.payload == b'"later"'
+    driver.restart()
+    assert driver.machine.digest() == before
+    driver.advance(2)
+    assert driver.fire() == 1
+    assert [message.payload for message in _popped(driver, QUEUE_MODE)] == [b'"later"']
+    driver.apply(ReplayDeadLetter("", letter.dead_letter_id))
+    popped = [message.payload for message in _popped(driver, "g")]
+    assert sorted(popped) == [b'"dead"', b'"dead"', b'"later"']
+    driver.checkpoint()
+    owners = [key for key in driver.store.rows if key.startswith(b"m/" + bytes(8))]
+    assert owners == []
+
+
+def test_a_timer_set_anew_has_one_payload_row() -> None:
+    driver = Driver()
+    for payload in (b"1", b"2", b"3"):
+        driver.apply(Timers("", (ScheduleTimer("q", "k", 60_000, "t", payload),)))
+        driver.checkpoint()
+    assert [value for key, value in driver.store.rows.items() if key[:2] == b"m/"] == [b"3"]
+    changes = driver.machine.take_changes()
+    driver.apply(Timers("", (ScheduleTimer("q", "k", 60_000, "t", b"4"),)))
+    driver.store.commit(changes)
+    driver.machine.changes_durable()
+    driver.restart()
+    timer = driver.machine.read(TimerGet("q", "k"), driver.clock_us)
+    assert isinstance(timer, TimerReply)
+    assert timer.row is not None
+    assert timer.row.payload == b"4"
 
 
 def test_a_follower_reads_no_payload_and_agrees() -> None:
@@ -205,6 +289,20 @@ def test_every_queue_is_to_be_looked_at_after_a_restore() -> None:
     driver.push("a", queue="r")
     driver.checkpoint()
     assert driver.store.restored(2).take_touched() == {"q", "r"}
+
+
+def test_a_replaced_state_is_given_back() -> None:
+    driver, other = Driver(), Driver()
+    driver.push("a", "b")
+    driver.push("a", partition="r")
+    driver.pop(1)
+    (cursor, _) = state_of(driver.machine).queues["q"].groups[QUEUE_MODE].cursors.values()
+    partition = cursor.partition
+    other.push("c")
+    driver.machine.take_over(other.machine)
+    del other
+    assert (sys.getrefcount(cursor), sys.getrefcount(partition)) == (2, 3)
+    assert named(driver.pop()) == ["c"]
 
 
 def test_long_pushes_become_several_runs() -> None:
