@@ -34,6 +34,7 @@ from .events import (
     Tick,
     TransferDone,
     TransferLeadership,
+    Vouched,
 )
 from .following import on_append
 from .log import RaftLog
@@ -84,6 +85,7 @@ __all__ = [
     "Tick",
     "TransferDone",
     "TransferLeadership",
+    "Vouched",
 ]
 
 
@@ -170,6 +172,8 @@ class RaftCore(CoreView):
             self._transfer.request(event.target)
         elif isinstance(event, ChangeMembers):
             self._on_change(event)
+        elif isinstance(event, Vouched):
+            state.on_probation = False
         else:
             self._on_storage(event)
         return self._finish()

@@ -81,6 +81,11 @@ class CoreView:
         return self._state.is_voter
 
     @property
+    def is_on_probation(self) -> bool:
+        """Whether this server must not vote yet (see `RaftConfig`)."""
+        return self._state.on_probation
+
+    @property
     def slowest_match_index(self) -> int | None:
         """The least index that some follower is known to hold; None unless leading others."""
         followers = self._replication.followers.values()

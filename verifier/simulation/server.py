@@ -54,6 +54,11 @@ LEARNER_LAG_MAX: Final = 20
 _DIGEST_MASK = 2**61 - 1
 
 
+def first_identities(knobs: Knobs) -> tuple[str, ...]:
+    """Return the data directories that a run's first members begin with."""
+    return tuple(f"n{node + 1}.0" for node in range(knobs.nodes))
+
+
 def first_members(knobs: Knobs) -> Members:
     """Return the membership that a run begins with."""
     names = tuple(f"n{node + 1}" for node in range(knobs.nodes))
@@ -137,6 +142,8 @@ class Server:
             max_inflight_appends=knobs.max_inflight_appends,
             incarnation=self.identity,
             learner_lag_max=LEARNER_LAG_MAX,
+            # The first members are new together; whoever is new later may have been wiped.
+            on_probation=self.identity not in first_identities(knobs),
         )
 
     @property
