@@ -11,6 +11,7 @@ from ..broker.ring_actions import PopRing
 from ..http.render_ephemeral import popped
 from ..http.routes import (
     Answer,
+    MembersRequest,
     PopRequest,
     ReadRequest,
     ReportRequest,
@@ -19,7 +20,7 @@ from ..http.routes import (
     render,
 )
 
-LeaderRequest = Write | PopRequest | ReadRequest | RingRequest | ReportRequest
+LeaderRequest = Write | PopRequest | ReadRequest | RingRequest | ReportRequest | MembersRequest
 
 
 def is_pop(routed: LeaderRequest) -> TypeGuard[PopRequest | RingRequest]:

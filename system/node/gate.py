@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Final, Protocol
 
 import trio
@@ -29,6 +29,7 @@ from .frames import (
 )
 from .handshake import CHALLENGE_BYTES, HANDSHAKE_TIMEOUT_S, HandshakeError, admit
 from .logbook import Logbook
+from .node_settings import NodeSettings
 from .outbox import Outbox
 
 STRANGERS_MAX: Final = 64
@@ -70,19 +71,21 @@ class PeerGate:
 
     def __init__(
         self,
-        node: str,
-        peers: frozenset[str],
-        token: bytes,
-        receive: Callable[[str, Message], None],
+        settings: NodeSettings,
+        peers: Container[str],
+        receive: Callable[[str, Message, str], None],
         requests: ForwardedRequests,
         logbook: Logbook,
         counters: Counters,
-        snapshots: SnapshotEnd | None = None,
+        snapshots: SnapshotEnd | None,
+        known: Callable[[str], str],
     ) -> None:
+        self._incarnation = settings.incarnation
+        self._known = known
         self._snapshots = snapshots
-        self._node = node
+        self._node = settings.node
         self._peers = peers
-        self._token = token
+        self._token = settings.token
         self._receive = receive
         self._requests = requests
         self._logbook = logbook
@@ -100,18 +103,21 @@ class PeerGate:
             try:
                 try:
                     with trio.fail_after(HANDSHAKE_TIMEOUT_S):
-                        peer, channel, buffer = await admit(
+                        hello, buffer = await admit(
                             stream,
                             self._token,
                             self._node,
                             self._peers,
                             os.urandom(CHALLENGE_BYTES),
+                            self._incarnation,
+                            self._known,
                         )
+                        peer, channel = hello.node, hello.channel
                 finally:
                     self._strangers -= 1
                 buffer.frame_bytes_max = FRAME_BYTES_MAX
                 if channel == "raft":
-                    await self._serve_raft(peer, stream, buffer)
+                    await self._serve_raft(peer, hello.incarnation, stream, buffer)
                 elif channel == "snapshot":
                     await self._serve_snapshot(peer, stream, buffer)
                 else:
@@ -127,7 +133,9 @@ class PeerGate:
         self._counters.refused_peers += 1
         self._logbook.warning("peer-refused", peer=peer, reason=reason)
 
-    async def _serve_raft(self, peer: str, stream: trio.abc.Stream, buffer: FrameBuffer) -> None:
+    async def _serve_raft(
+        self, peer: str, incarnation: str, stream: trio.abc.Stream, buffer: FrameBuffer
+    ) -> None:
         transport = transport_of(stream, math.inf)
         while True:
             for content in buffer.frames():
@@ -136,7 +144,7 @@ class PeerGate:
                 except ValueError as error:
                     raise FrameError(str(error)) from None
                 self._counters.raft_received += 1
-                self._receive(peer, message)
+                self._receive(peer, message, incarnation)
             data = await transport.receive(buffer.is_cut)
             if not data:
                 return

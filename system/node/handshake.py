@@ -9,6 +9,7 @@ each time, and each HMAC says which side made it.
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable, Container
 from typing import Final
 
 import trio
@@ -56,8 +57,14 @@ async def receive_frame(stream: trio.abc.ReceiveStream, buffer: FrameBuffer) -> 
 
 
 async def greet(
-    stream: trio.abc.Stream, token: bytes, node: str, to: str, channel: Channel, challenge: bytes
-) -> FrameBuffer:
+    stream: trio.abc.Stream,
+    token: bytes,
+    node: str,
+    to: str,
+    channel: Channel,
+    challenge: bytes,
+    incarnation: str = "",
+) -> tuple[FrameBuffer, Welcome]:
     """Introduce this node on a connection that it has opened.
 
     Args:
@@ -67,9 +74,10 @@ async def greet(
         to: The peer that is meant.
         channel: What the connection is for.
         challenge: `CHALLENGE_BYTES` random bytes.
+        incarnation: The id of this node's data folder.
 
     Returns:
-        The buffer to go on reading with.
+        The buffer to go on reading with, and what the listener said.
 
     Raises:
         HandshakeError: The listener does not know the token.
@@ -79,17 +87,28 @@ async def greet(
     theirs = await receive_frame(stream, buffer)
     if len(theirs) != CHALLENGE_BYTES:
         raise FrameError(f"challenge of {len(theirs)} bytes instead of {CHALLENGE_BYTES}")
-    proof = _proof(token, b"dialer", theirs, node, to, channel)
-    await stream.send_all(encode(Hello(node, to, channel, challenge, proof)))
+    proof = _proof(token, b"dialer", theirs, node, to, channel, incarnation)
+    await stream.send_all(encode(Hello(node, to, channel, challenge, proof, incarnation)))
     welcome = decode_welcome(await receive_frame(stream, buffer))
-    if not hmac.compare_digest(welcome.proof, _proof(token, b"listener", challenge, to)):
+    expected = _proof(token, b"listener", challenge, to, welcome.incarnation, welcome.known)
+    if not hmac.compare_digest(welcome.proof, expected):
         raise HandshakeError("the listener does not know this cluster's token")
-    return buffer
+    return buffer, welcome
+
+
+def _nothing(_: str) -> str:
+    return ""
 
 
 async def admit(
-    stream: trio.abc.Stream, token: bytes, node: str, peers: frozenset[str], challenge: bytes
-) -> tuple[str, Channel, FrameBuffer]:
+    stream: trio.abc.Stream,
+    token: bytes,
+    node: str,
+    peers: Container[str],
+    challenge: bytes,
+    incarnation: str = "",
+    known: Callable[[str], str] = _nothing,
+) -> tuple[Hello, FrameBuffer]:
     """Check who has opened a connection to this node.
 
     Args:
@@ -98,9 +117,11 @@ async def admit(
         node: This node.
         peers: Who may connect.
         challenge: `CHALLENGE_BYTES` random bytes.
+        incarnation: The id of this node's data folder.
+        known: The id by which the membership knows a peer.
 
     Returns:
-        The peer, what the connection is for, and the buffer to go on reading with.
+        What the peer said, and the buffer to go on reading with.
 
     Raises:
         HandshakeError: The dialer does not know the token, is unknown, or means another node.
@@ -111,12 +132,16 @@ async def admit(
     hello = decode_hello(await receive_frame(stream, buffer))
     if len(hello.challenge) != CHALLENGE_BYTES:
         raise FrameError(f"challenge of {len(hello.challenge)} bytes, not {CHALLENGE_BYTES}")
-    expected = _proof(token, b"dialer", challenge, hello.node, hello.to, hello.channel)
+    expected = _proof(
+        token, b"dialer", challenge, hello.node, hello.to, hello.channel, hello.incarnation
+    )
     if not hmac.compare_digest(hello.proof, expected):
         raise HandshakeError("the dialer does not know this cluster's token")
     if hello.node not in peers:
         raise HandshakeError(f"{hello.node!r} is not a peer of this cluster")
     if hello.to != node:
         raise HandshakeError(f"{hello.node} looks for {hello.to!r}, and this is {node}")
-    await stream.send_all(encode(Welcome(_proof(token, b"listener", hello.challenge, node))))
-    return hello.node, hello.channel, buffer
+    id_known = known(hello.node)
+    proof = _proof(token, b"listener", hello.challenge, node, incarnation, id_known)
+    await stream.send_all(encode(Welcome(proof, incarnation, id_known)))
+    return hello, buffer

@@ -39,6 +39,9 @@ _PAUSE_S_MIN: Final = 0.02
 _PAUSE_S_MAX: Final = 0.25
 
 
+Met = Callable[[str, str, str], None]
+"""Hears of each peer that was reached: its name, its incarnation, how it knows this node."""
+
 Dial = Callable[[Address], Awaitable[trio.abc.Stream]]
 """Opens a connection; raises OSError when it cannot."""
 
@@ -67,7 +70,11 @@ class Link:
         logbook: Logbook,
         counters: Counters,
         dial: Dial = dial_tcp,
+        incarnation: str = "",
+        met: Met | None = None,
     ) -> None:
+        self._incarnation = incarnation
+        self._met = met
         self.peer = peer
         self.connected = False
         self._node = node
@@ -106,12 +113,20 @@ class Link:
         stream = await self._dial(self._address)
         challenge = os.urandom(CHALLENGE_BYTES)
         try:
-            buffer = await greet(
-                stream, self._token, self._node, self.peer, self.channel, challenge
+            buffer, welcome = await greet(
+                stream,
+                self._token,
+                self._node,
+                self.peer,
+                self.channel,
+                challenge,
+                self._incarnation,
             )
         except BaseException:
             await trio.aclose_forcefully(stream)
             raise
+        if self._met is not None:
+            self._met(self.peer, welcome.incarnation, welcome.known)
         return stream, buffer
 
     async def _use(self, stream: trio.abc.Stream, buffer: FrameBuffer) -> str:
@@ -263,8 +278,10 @@ class ForwardLink(Link):
         logbook: Logbook,
         counters: Counters,
         dial: Dial = dial_tcp,
+        incarnation: str = "",
+        met: Met | None = None,
     ) -> None:
-        super().__init__(node, peer, address, token, logbook, counters, dial)
+        super().__init__(node, peer, address, token, logbook, counters, dial, incarnation, met)
         self._asks = {}
         self._last = 0
 

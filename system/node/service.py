@@ -16,6 +16,7 @@ from ..http.routes import (
     Answer,
     FetchRequest,
     Local,
+    MembersRequest,
     PopRequest,
     ReadRequest,
     ReportRequest,
@@ -36,6 +37,7 @@ from .frames import Forward, NodeReport, Reply, ReplyFrame, TryAgain
 from .leadership import Leadership
 from .links import Ask, ForwardLink
 from .logbook import Logbook
+from .membership_desk import MembershipDesk
 from .standing import Standing
 
 DEADLINE_MS_MAX: Final = 60_000
@@ -67,6 +69,7 @@ class Service:
     Args:
         node: This node.
         desk: Where it serves as leader.
+        members: Where it serves what is about the membership, as leader.
         links: Connections to its peers.
         leadership: Who leads.
         fetches: Local reads that may wait.
@@ -84,6 +87,7 @@ class Service:
         self,
         node: str,
         desk: LeaderDesk,
+        members: MembershipDesk,
         links: Mapping[str, ForwardLink],
         leadership: Leadership,
         fetches: Fetches,
@@ -100,6 +104,7 @@ class Service:
         self._guard = guard
         self._node = node
         self._desk = desk
+        self._members = members
         self._links = links
         self._leadership = leadership
         self._fetches = fetches
@@ -280,6 +285,8 @@ class Service:
             return await self._desk.act(routed, asker, deadline)
         if isinstance(routed, ReportRequest):
             return await self._desk.report(routed, deadline)
+        if isinstance(routed, MembersRequest):
+            return await self._members.serve(routed, deadline)
         return await self._desk.read(routed, deadline)
 
     async def _forward(

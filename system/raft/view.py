@@ -66,6 +66,11 @@ class CoreView:
         return self._state.membership.members
 
     @property
+    def others(self) -> tuple[str, ...]:
+        """The other members."""
+        return self._state.others
+
+    @property
     def members_index(self) -> int:
         """The entry that put it in force; 0 for what a new cluster begins with."""
         return self._state.membership.index

@@ -108,8 +108,8 @@ def shake_hands(
 
         async def listen() -> str:
             async with right:
-                peer, channel, _ = await admit(right, TOKEN, "n2", peers, challenges[1])
-            return f"{peer} {channel}"
+                hello, _ = await admit(right, TOKEN, "n2", peers, challenges[1])
+            return f"{hello.node} {hello.channel}"
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_note, dialer, dial)
