@@ -90,6 +90,7 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
 
     Attributes:
         incarnation: The id of its data folder; empty when it has none.
+        address: Where it is reached, as `IP:PORT`; empty when that need not be told.
     """
 
     node: str
@@ -98,6 +99,7 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     challenge: bytes
     proof: bytes
     incarnation: str = ""
+    address: str = ""
 
 
 class Welcome(msgspec.Struct, frozen=True, tag="welcome"):

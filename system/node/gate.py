@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import trio
@@ -19,6 +19,7 @@ from .frames import (
     Forward,
     FrameBuffer,
     FrameError,
+    Hello,
     NodeReport,
     Reply,
     ReplyFrame,
@@ -66,25 +67,35 @@ class SnapshotEnd(Protocol):
         ...
 
 
+class Acquaintances(Protocol):
+    """What the node knows of others."""
+
+    def known_incarnation(self, name: str) -> str:
+        """The id of a member's data folder; empty when unknown."""
+        ...
+
+    def introduced(self, hello: Hello) -> None:
+        """A node that knows the token has connected."""
+        ...
+
+
 class PeerGate:
     """Serves the connections that peers open to this node."""
 
     def __init__(
         self,
         settings: NodeSettings,
-        peers: Container[str],
         receive: Callable[[str, Message, str], None],
         requests: ForwardedRequests,
         logbook: Logbook,
         counters: Counters,
         snapshots: SnapshotEnd | None,
-        known: Callable[[str], str],
+        members: Acquaintances,
     ) -> None:
         self._incarnation = settings.incarnation
-        self._known = known
+        self._members = members
         self._snapshots = snapshots
         self._node = settings.node
-        self._peers = peers
         self._token = settings.token
         self._receive = receive
         self._requests = requests
@@ -107,12 +118,12 @@ class PeerGate:
                             stream,
                             self._token,
                             self._node,
-                            self._peers,
                             os.urandom(CHALLENGE_BYTES),
                             self._incarnation,
-                            self._known,
+                            self._members.known_incarnation,
                         )
                         peer, channel = hello.node, hello.channel
+                        self._members.introduced(hello)
                 finally:
                     self._strangers -= 1
                 buffer.frame_bytes_max = FRAME_BYTES_MAX

@@ -71,9 +71,11 @@ class Link:
         counters: Counters,
         dial: Dial = dial_tcp,
         incarnation: str = "",
+        own_address: str = "",
         met: Met | None = None,
     ) -> None:
         self._incarnation = incarnation
+        self._own_address = own_address
         self._met = met
         self.peer = peer
         self.connected = False
@@ -121,6 +123,7 @@ class Link:
                 self.channel,
                 challenge,
                 self._incarnation,
+                self._own_address,
             )
         except BaseException:
             await trio.aclose_forcefully(stream)
@@ -279,9 +282,12 @@ class ForwardLink(Link):
         counters: Counters,
         dial: Dial = dial_tcp,
         incarnation: str = "",
+        own_address: str = "",
         met: Met | None = None,
     ) -> None:
-        super().__init__(node, peer, address, token, logbook, counters, dial, incarnation, met)
+        super().__init__(
+            node, peer, address, token, logbook, counters, dial, incarnation, own_address, met
+        )
         self._asks = {}
         self._last = 0
 

@@ -17,7 +17,8 @@ from ..raft.events import (
 )
 from ..raft.messages import Entry
 
-Ending = Literal["done", "refused", "not-leading", "unknown"]
+Ending = Literal["done", "refused", "not-leading", "lost", "unknown"]
+"""`lost` is the leadership, `unknown` when the time was up; both may still be done."""
 
 
 class Verdict(NamedTuple):
@@ -88,10 +89,10 @@ class MemberProposals:
             elif index == entry.index and term == entry.term:
                 waiter.settle(Verdict("done"))
             else:
-                waiter.settle(Verdict("unknown"))
+                waiter.settle(Verdict("lost"))
 
     def step_down(self) -> None:
         """What waits here may still be committed, by another leader."""
         waiting, self._appended = self._appended, []
         for _, _, waiter in waiting:
-            waiter.settle(Verdict("unknown"))
+            waiter.settle(Verdict("lost"))

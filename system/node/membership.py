@@ -24,11 +24,12 @@ from ..raft.events import (
     Vouched,
 )
 from ..raft.members import Known
+from .frames import Hello
 from .leadership import Leadership
 from .logbook import Logbook
 from .member_proposals import MemberProposals
 from .node_settings import NodeSettings
-from .peers import Peers
+from .peers import Peers, address_text, parse_address
 
 LOOK_EVERY_S: Final = 0.25
 RECORD_TIMEOUT_S: Final = 5.0
@@ -72,6 +73,7 @@ class Membership:
         self._prove = settings.prove
         self._logbook = logbook
         self._met: dict[str, str] = {}
+        self._guests: set[str] = set()
         self._vouching: set[str] = set()
         self._seeds = tuple(core.members.voters)
         peers.met = self.met
@@ -117,6 +119,15 @@ class Membership:
         elif peer in self._seeds:
             self._vouching.add(peer)
             self._vouch()
+
+    def introduced(self, hello: Hello) -> None:
+        """A node has connected; one that this node's membership does not know yet is answered."""
+        if hello.incarnation:
+            self._met[hello.node] = hello.incarnation
+        address = parse_address(hello.address)
+        if address is not None and hello.node not in self._peers.addresses:
+            self._guests.add(hello.node)
+            self._peers.add(hello.node, address)
 
     def _vouch(self) -> None:
         """End the probation once no majority can have counted on another folder of this node.
@@ -170,9 +181,9 @@ class Membership:
     def _follow(self) -> None:
         """Reach every member whose address is known; the configuration counts before the log."""
         for known in self._core.members.known:
-            if known.address and known.name not in self._configured:
-                host, _, port = known.address.rpartition(":")
-                self._peers.add(known.name, (host.strip("[]"), int(port)))
+            address = parse_address(known.address)
+            if address is not None and known.name not in self._configured:
+                self._peers.add(known.name, address)
 
     async def run(self) -> None:
         """Look after links and records, until cancelled."""
@@ -189,7 +200,8 @@ class Membership:
         """Let go of nodes that have left, once they have had the last word."""
         core = self._core
         for name in list(self._peers.addresses):
-            is_needed = name in self._configured or name in core.members.servers
+            is_needed = name in self._guests or name in core.members.servers
+            is_needed = is_needed or name in self._configured
             if not is_needed and core.match_index_of(name) is None:
                 self._peers.drop(name)
 
@@ -209,5 +221,4 @@ class Membership:
         address = self._address if name == self._node else self._peers.addresses.get(name)
         if address is None:
             return self._core.members.known_of(name).address
-        host, port = address
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return address_text(address)

@@ -22,7 +22,7 @@ from .links import Dial
 from .member_proposals import Verdict
 from .membership import Membership
 from .node_settings import NodeSettings
-from .peers import Peers
+from .peers import Peers, address_text
 
 PASSING: Final = frozenset({"not_ready", "change_in_progress", "learner_behind"})
 """Refusals that time heals; waited for when a request makes more than one change."""
@@ -112,9 +112,7 @@ class MembershipDesk:
             text = f"where {node} is reached is not known; name its address"
             raise RefusedChangeError(error_answer(400, "bad_request", text))
         incarnation = await self._ask_incarnation(node, address)
-        host, port = address
-        text = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        await self._change(AddLearner(node, incarnation, text), deadline)
+        await self._change(AddLearner(node, incarnation, address_text(address)), deadline)
 
     async def _ask_incarnation(self, node: str, address: Address) -> str:
         """Greet a node; returns the id of its data folder."""
@@ -212,8 +210,8 @@ class MembershipDesk:
 
 def _demand(verdict: Verdict) -> None:
     """Go on after a change that was made; otherwise say how it ended."""
-    if verdict.ending == "not-leading":
-        raise LostLeadershipError(handed_over=False)
+    if verdict.ending in ("not-leading", "lost"):
+        raise LostLeadershipError(handed_over=verdict.ending == "lost")
     if verdict.ending == "unknown":
         text = "the change is not committed yet, and may still be; ask again"
         raise RefusedChangeError(error_answer(504, "outcome_unknown", text, retry_after_s=1))

@@ -143,13 +143,12 @@ class Node:
         self.server = self._make_server()
         self.gate = PeerGate(
             settings,
-            peers.addresses,
             self.receive,
             self.service,
             logbook,
             counters,
             self.durable.receiver if self.durable else None,
-            self.membership.known_incarnation,
+            self.membership,
         )
 
     @property

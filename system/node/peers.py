@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable
 
 import trio
@@ -12,6 +13,22 @@ from .counters import Counters
 from .links import Dial, ForwardLink, Link, Met, RaftLink
 from .logbook import Logbook
 from .node_settings import NodeSettings
+
+
+def address_text(address: Address) -> str:
+    """Return an address as the membership records it."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def parse_address(text: str) -> Address | None:
+    """Return the address that a text tells; None when it tells none."""
+    host, _, port = text.rpartition(":")
+    try:
+        address = str(ipaddress.ip_address(host.strip("[]"))), int(port)
+    except ValueError:
+        return None
+    return address if 1 <= address[1] <= 65535 else None
 
 
 class Peers:
@@ -36,7 +53,8 @@ class Peers:
         self.forward_links: dict[str, ForwardLink] = {}
         self.met: Met | None = None
         self._node = settings.node
-        self._parts = (settings.token, logbook, counters, dial, settings.incarnation)
+        own = "" if settings.address is None else address_text(settings.address)
+        self._parts = (settings.token, logbook, counters, dial, settings.incarnation, own)
         self._nursery: trio.Nursery | None = None
         self._running: dict[str, trio.CancelScope] = {}
         for name, address in settings.peers.items():
