@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from collections.abc import Mapping
+from typing import Final, TypeGuard
 
 import msgspec
 
@@ -19,6 +20,8 @@ from ..http.routes import (
     Write,
     render,
 )
+
+DEADLINE_MS_MAX: Final = 60_000
 
 LeaderRequest = Write | PopRequest | ReadRequest | RingRequest | ReportRequest | MembersRequest
 
@@ -50,3 +53,21 @@ def asked_by(routed: LeaderRequest, asking: str, trial: int) -> LeaderRequest:
         return routed
     command = msgspec.structs.replace(routed.command, asking=asking, trial=trial)
     return PopRequest(command, routed.wait_ms)
+
+
+class BadHeaderError(ValueError):
+    """A header of ours holds what it cannot; the message names both."""
+
+
+def deadline_ms_of(headers: Mapping[str, str], default_ms: int) -> int:
+    """How long the client waits.
+
+    Raises:
+        BadHeaderError: `x-deadline-ms` holds something else.
+    """
+    given = headers.get("x-deadline-ms")
+    if given is None:
+        return default_ms
+    if given.isascii() and given.isdigit() and 0 < int(given) <= DEADLINE_MS_MAX:
+        return int(given)
+    raise BadHeaderError(f"x-deadline-ms is {given!r}; 1 to {DEADLINE_MS_MAX} are allowed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
@@ -208,9 +208,14 @@ class RaftLink(Link):
         logbook: Logbook,
         counters: Counters,
         dial: Dial = dial_tcp,
+        incarnation: str = "",
+        own_address: str = "",
+        met: Met | None = None,
         framer: RaftFramer | None = None,
     ) -> None:
-        super().__init__(node, peer, address, token, logbook, counters, dial)
+        super().__init__(
+            node, peer, address, token, logbook, counters, dial, incarnation, own_address, met
+        )
         self.framer = framer or RaftFramer()
 
     def send(self, message: Message) -> None:
@@ -224,22 +229,6 @@ class RaftLink(Link):
             self._counters.raft_dropped += 1
         outbox.put(self.framer.framed(message))
         self._counters.raft_sent += 1
-
-
-def raft_links(
-    node: str,
-    peers: Mapping[str, Address],
-    token: bytes,
-    logbook: Logbook,
-    counters: Counters,
-    dial: Dial = dial_tcp,
-) -> dict[str, RaftLink]:
-    """A link to each peer, by its name; they share what they encode."""
-    framer = RaftFramer()
-    return {
-        peer: RaftLink(node, peer, address, token, logbook, counters, dial, framer)
-        for peer, address in peers.items()
-    }
 
 
 class Ask:

@@ -10,7 +10,7 @@ import trio
 from ..raft.messages import Message
 from .address import Address
 from .counters import Counters
-from .links import Dial, ForwardLink, Link, Met, RaftLink
+from .links import Dial, ForwardLink, Link, Met, RaftFramer, RaftLink
 from .logbook import Logbook
 from .node_settings import NodeSettings
 
@@ -53,6 +53,7 @@ class Peers:
         self.forward_links: dict[str, ForwardLink] = {}
         self.met: Met | None = None
         self._node = settings.node
+        self._framer = RaftFramer()
         own = "" if settings.address is None else address_text(settings.address)
         self._parts = (settings.token, logbook, counters, dial, settings.incarnation, own)
         self._nursery: trio.Nursery | None = None
@@ -67,7 +68,7 @@ class Peers:
         self.drop(name)
         self.addresses[name] = address
         met = self._heard
-        self.raft_links[name] = RaftLink(self._node, name, address, *self._parts, met)
+        self.raft_links[name] = RaftLink(self._node, name, address, *self._parts, met, self._framer)
         self.forward_links[name] = ForwardLink(self._node, name, address, *self._parts, met)
         self._start(name)
 

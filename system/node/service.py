@@ -27,7 +27,7 @@ from ..http.routes import (
 )
 from ..http.server import Delivery
 from .admission import Admission, grows, overloaded_answer
-from .asked import LeaderRequest, asked_by, is_pop, nothing
+from .asked import BadHeaderError, LeaderRequest, asked_by, deadline_ms_of, is_pop, nothing
 from .asker import Asker, Client, LocalAsker
 from .counters import Counters
 from .desk import LeaderDesk, NotServed, Outcome, Served
@@ -40,7 +40,6 @@ from .logbook import Logbook
 from .membership_desk import MembershipDesk
 from .standing import Standing
 
-DEADLINE_MS_MAX: Final = 60_000
 REQUEST_ID_MAX: Final = 200
 
 _RETRY_PAUSE_S: Final = 0.02
@@ -57,10 +56,6 @@ class LocalAnswers(Protocol):
     def answer(self, name: str) -> Answer:
         """The answer to `Local(name)`."""
         ...
-
-
-class BadHeaderError(ValueError):
-    """A header of ours holds what it cannot; the message names both."""
 
 
 class Service:
@@ -124,7 +119,7 @@ class Service:
         self._counters.requests += 1
         try:
             request_id = self._request_id(request.headers)
-            deadline_ms = self._request_deadline_ms(request.headers)
+            deadline_ms = deadline_ms_of(request.headers, self._deadline_ms)
         except BadHeaderError as error:
             return Delivery(error_answer(400, "bad_request", str(error)))
         routed = self._route(
@@ -396,11 +391,3 @@ class Service:
                 f"x-request-id has {len(given)} characters; 1 to {REQUEST_ID_MAX} are allowed"
             )
         return given
-
-    def _request_deadline_ms(self, headers: Mapping[str, str]) -> int:
-        given = headers.get("x-deadline-ms")
-        if given is None:
-            return self._deadline_ms
-        if given.isascii() and given.isdigit() and 0 < int(given) <= DEADLINE_MS_MAX:
-            return int(given)
-        raise BadHeaderError(f"x-deadline-ms is {given!r}; 1 to {DEADLINE_MS_MAX} are allowed")
