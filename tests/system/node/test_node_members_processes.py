@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -206,3 +207,41 @@ def test_a_wiped_voter_never_votes_and_the_others_go_on(make_cluster: MakeCluste
     cluster.wait_healthy(30.0)
     assert "kept" in drain(client, "q")
     client.hang_up()
+
+
+def test_a_voter_that_was_away_follows_a_leader_that_it_has_never_heard_of(
+    make_cluster: MakeCluster,
+) -> None:
+    cluster = make_cluster(3)
+    cluster.start()
+    n2, n3 = cluster.nodes["n2"], cluster.nodes["n3"]
+    client = n2.client(60.0)
+    wait_recorded(client, "n1", "n2", "n3")
+    n3.signal(signal.SIGTERM)
+    n3.wait()
+    n4 = joining(cluster, "n4")
+    n4.start()
+    wait_until("n4 waits", lambda: place(n4) == "waiting", 20.0)
+    address = f"127.0.0.1:{n4.peer_port}"
+    change(client, "POST", "", {"node": "n4", "address": address})
+    wait_until("n4 follows", lambda: (member(client, "n4") or {}).get("lag") == 0, 30.0)
+    change(client, "POST", "/n4/promote")
+    change(client, "DELETE", "/n1")
+    client.hang_up()
+    for name in ("n1", "n2"):
+        cluster.nodes[name].signal(signal.SIGTERM)
+        cluster.nodes[name].wait()
+    # n3 still takes n1, n2 and n3 for the voters; only n4 can lead, and only with its vote.
+    n3.start()
+    cluster.wait_healthy(40.0)
+    assert cluster.leader() is n4
+    assert place(n3) == "voter"
+    other = n3.client()
+    assert other.push("q", "m")[0] == 201
+    rows = change(other, "GET")["members"]
+    assert [(row["node"], row["leads"]) for row in rows] == [
+        ("n2", False),
+        ("n3", False),
+        ("n4", True),
+    ]
+    other.hang_up()
