@@ -19,6 +19,7 @@ from ..raft.events import (
     ChangeRefused,
     Event,
     LeadershipChanged,
+    MemberRegressed,
     MembersChanged,
     MembersKept,
     Persist,
@@ -92,6 +93,10 @@ class MembersListener(Protocol):
 
     def change_refused(self, effect: ChangeRefused) -> None:
         """A change cannot be made."""
+        ...
+
+    def regressed(self, effect: MemberRegressed) -> None:
+        """A member has lost what it had acknowledged."""
         ...
 
     def changed(self, effect: MembersChanged) -> None:
@@ -216,6 +221,8 @@ class RaftDriver:
                 listener.snapshot_needed(effect)
             elif isinstance(effect, TransferDone):
                 listener.transfer_done(effect)
+            elif isinstance(effect, MemberRegressed):
+                members.regressed(effect)
             elif isinstance(effect, MembersChanged):
                 members.changed(effect)
             elif isinstance(effect, MembersKept):

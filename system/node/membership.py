@@ -17,6 +17,7 @@ from ..raft.events import (
     Appended,
     ChangeMembers,
     ChangeRefused,
+    MemberRegressed,
     MembersChanged,
     MembersKept,
     Record,
@@ -164,6 +165,15 @@ class Membership:
     def change_refused(self, effect: ChangeRefused) -> None:
         """A change cannot be made."""
         self.proposals.change_refused(effect)
+
+    def regressed(self, effect: MemberRegressed) -> None:
+        """A member has lost what it had acknowledged; it gets it again, and must be replaced."""
+        self._logbook.error(
+            "member-lost-entries",
+            peer=effect.node,
+            acknowledged=effect.match_index,
+            remedy=f"stop {effect.node}, empty its data folder, start it, and replace it",
+        )
 
     def changed(self, effect: MembersChanged) -> None:
         """Another membership is in force."""

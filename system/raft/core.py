@@ -15,6 +15,7 @@ from .events import (
     Effect,
     Event,
     LeadershipChanged,
+    MemberRegressed,
     MembersChanged,
     MembersKept,
     Persist,
@@ -63,6 +64,7 @@ __all__ = [
     "Effect",
     "Event",
     "LeadershipChanged",
+    "MemberRegressed",
     "Members",
     "MembersChanged",
     "MembersKept",
@@ -333,7 +335,11 @@ class RaftCore(CoreView):
         state = self._state
         if sender == state.leader:
             return False
-        known = state.membership.members.known_of(sender).incarnation
+        membership = state.membership
+        # One that is leaving is known from before.
+        is_member = sender in membership.members.servers
+        members = membership.members if is_member else membership.previous
+        known = members.known_of(sender).incarnation
         if incarnation and known not in ("", incarnation):
             return True
         return sender not in state.others and sender not in self._replication.followers

@@ -321,6 +321,20 @@ class SendSnapshot(msgspec.Struct, frozen=True, gc=False):
     index_min: int
 
 
+class MemberRegressed(msgspec.Struct, frozen=True, gc=False):
+    """A member has lost entries that it had acknowledged to this leader, and gets them again.
+
+    No crash explains that: its disk was exchanged for an older copy of itself, or lied.
+
+    Attributes:
+        node: The member.
+        match_index: What it had acknowledged.
+    """
+
+    node: str
+    match_index: int
+
+
 class MembersChanged(msgspec.Struct, frozen=True):
     """Another membership is in force here, since `index`; it may be rolled back by another."""
 
@@ -359,6 +373,7 @@ Effect = (
     | LeadershipChanged
     | TransferDone
     | SendSnapshot
+    | MemberRegressed
     | MembersChanged
     | MembersKept
     | ChangeRefused

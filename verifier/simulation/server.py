@@ -14,6 +14,7 @@ from ...system.raft.core import (
     Checkpoint,
     Event,
     LeadershipChanged,
+    MemberRegressed,
     Members,
     MembersChanged,
     MembersKept,
@@ -40,7 +41,7 @@ from ...system.raft.recovery import recovered_log
 from .counters import Counters
 from .disk import SimulatedDisk
 from .knobs import Knobs
-from .oracles import Oracles, number_of, violation_of
+from .oracles import Oracles, OracleViolationError, number_of, violation_of
 from .replica import Replica
 from .scheduler import Scheduler
 from .streams import Stream
@@ -355,6 +356,10 @@ class Server:
         elif isinstance(effect, SendSnapshot):
             if self.on_snapshot_wanted is not None:
                 self.on_snapshot_wanted(self, effect.to, effect.index_min)
+        elif isinstance(effect, MemberRegressed):
+            raise OracleViolationError(
+                "kept-entries", f"{self.name} misses {effect.match_index} on {effect.node}"
+            )
         elif isinstance(effect, MembersChanged):
             self.digest = (self.digest * 31 + effect.index) & _DIGEST_MASK
         elif isinstance(effect, ReadReady):

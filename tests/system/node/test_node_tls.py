@@ -116,10 +116,11 @@ def test_a_node_of_another_authority_is_no_peer(
 ) -> None:
     cluster = secured(make_cluster(3), authority)
     stranger = cluster.nodes["n3"]
+    cluster.start()
+    stranger.kill()
     theirs = Authority(tmp_path, "theirs")
     stranger.config["peer_tls"] = theirs.files("n3")
-    for node in cluster.nodes.values():
-        node.start()
+    stranger.start()
     leader = cluster.leader()
     assert leader is not stranger
     client = leader.client()
