@@ -2,7 +2,8 @@
 
 Without a secret everybody may do everything, and an `Authorization` header is ignored. With one,
 each request but `GET /health` needs a bearer token that was signed with it. Its `role` says what is
-allowed: `admin` and `read-write` everything, `read-only` what neither writes nor claims,
+allowed: `admin` everything, `read-write` all but changing the membership, `read-only` what neither
+writes nor claims,
 `write-only` pushes and timers. Its `sub` is stamped on every message that is pushed with it.
 """
 
@@ -135,7 +136,11 @@ def _instant_s(claims: dict[str, object], name: str) -> float | None:
 
 
 def _may(role: object, method: str, path: str) -> bool:
-    if role in ("admin", "read-write"):
+    if role == "admin":
+        return True
+    if path.startswith("/api/v1/cluster/") and method != "GET":
+        return False
+    if role == "read-write":
         return True
     if role == "read-only":
         is_pop = path in _POPS or path.startswith("/api/v1/pop/")

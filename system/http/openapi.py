@@ -15,6 +15,7 @@ from .answer import JSON
 from .surface import GROUP_EXAMPLE, QUEUE_EXAMPLE, Media, Operation, Parameter, Schema
 from .surface_administration import ADMINISTRATION_OPERATIONS
 from .surface_ephemeral import EPHEMERAL_OPERATIONS
+from .surface_members import MEMBER_OPERATIONS
 from .surface_messages import MESSAGE_OPERATIONS
 from .surface_reports import REPORT_OPERATIONS
 from .surface_state import STATE_OPERATIONS
@@ -25,11 +26,12 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *STATE_OPERATIONS,
     *EPHEMERAL_OPERATIONS,
     *REPORT_OPERATIONS,
+    *MEMBER_OPERATIONS,
 )
 
 _REF: Final = "#/components/schemas/{name}"
 _TOKEN: Final = "token"
-_EXAMPLES: Final = {"queue": QUEUE_EXAMPLE, "group": GROUP_EXAMPLE, "ns": "settings"}
+_EXAMPLES: Final = {"queue": QUEUE_EXAMPLE, "group": GROUP_EXAMPLE, "ns": "settings", "node": "n4"}
 _PHRASES: Final = {
     200: "Done.",
     201: "Stored.",
@@ -44,6 +46,7 @@ _PHRASES: Final = {
     429: "Nothing was applied: the node is overloaded. `Retry-After` says for how long to wait.",
     431: "The headers are too large.",
     503: "No leader, or none that answered in time; `outcome_unknown` may have been applied.",
+    504: "Not done in time; what was begun may still be done. Ask again.",
     507: "Nothing was applied: a disk is full. What makes room is still served.",
 }
 

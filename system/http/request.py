@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from ..broker.commands import Command, Pop
@@ -105,6 +107,31 @@ class Local(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
-Request = Write | PopRequest | ReadRequest | FetchRequest | RingRequest | ReportRequest | Local
+class MembersRequest(msgspec.Struct, frozen=True, gc=False):
+    """Something about the membership, for the leader.
+
+    Attributes:
+        action: What to do.
+        node: To whom.
+        address: Where a node to add is reached; None when the configuration says.
+        voters: Who is to be a voter after `choose`.
+    """
+
+    action: Literal["show", "add", "promote", "remove", "choose", "replace"]
+    node: str = ""
+    address: tuple[str, int] | None = None
+    voters: tuple[str, ...] = ()
+
+
+Request = (
+    Write
+    | PopRequest
+    | ReadRequest
+    | FetchRequest
+    | RingRequest
+    | ReportRequest
+    | MembersRequest
+    | Local
+)
 Rendered = Write | PopRequest | ReadRequest | FetchRequest
 """The requests whose replies come from the machine."""

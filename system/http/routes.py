@@ -19,6 +19,7 @@ from . import (
     parse_administration,
     parse_ephemeral,
     parse_kv,
+    parse_members,
     parse_messages,
     parse_positions,
     parse_reads,
@@ -40,6 +41,7 @@ from .rendering import render
 from .request import (
     FetchRequest,
     Local,
+    MembersRequest,
     PopRequest,
     ReadRequest,
     ReportRequest,
@@ -53,6 +55,7 @@ __all__ = [
     "Answer",
     "FetchRequest",
     "Local",
+    "MembersRequest",
     "PopRequest",
     "ReadRequest",
     "ReportRequest",
@@ -118,6 +121,9 @@ _FIXED: Final[dict[tuple[str, str], Parse]] = {
     ("POST", "/api/v1/ephemeral/configure"): parse_ephemeral.configure,
     ("POST", "/api/v1/ephemeral/reset"): parse_ephemeral.reset,
     ("GET", "/api/v1/ephemeral/queues"): parse_ephemeral.queues,
+    ("GET", "/api/v1/cluster/members"): parse_members.show,
+    ("POST", "/api/v1/cluster/members"): parse_members.add,
+    ("PUT", "/api/v1/cluster/members"): parse_members.choose,
     ("POST", "/streams/v1/queries"): parse_streams.register,
     ("POST", "/streams/v1/state/get"): parse_streams.state,
     ("POST", "/streams/v1/cycle"): parse_streams.cycle,
@@ -176,7 +182,11 @@ def _named(method: str, parts: list[str]) -> Parse | None:
     """The route whose path has names in it."""
     if parts[:3] != ["", "api", "v1"]:
         return None
-    return _named_messages(method, parts) or _named_administration(method, parts)
+    return (
+        _named_messages(method, parts)
+        or _named_administration(method, parts)
+        or _named_members(method, parts)
+    )
 
 
 def _named_messages(method: str, parts: list[str]) -> Parse | None:
@@ -195,6 +205,17 @@ def _named_messages(method: str, parts: list[str]) -> Parse | None:
             return parse_ephemeral.delete
         case ("GET", ["ephemeral", "queues", _, "depth"]):
             return parse_ephemeral.depth
+    return None
+
+
+def _named_members(method: str, parts: list[str]) -> Parse | None:
+    match method, parts[3:]:
+        case ("POST", ["cluster", "members", _, "promote"]):
+            return parse_members.promote
+        case ("POST", ["cluster", "members", _, "replace"]):
+            return parse_members.replace
+        case ("DELETE", ["cluster", "members", _]):
+            return parse_members.remove
     return None
 
 

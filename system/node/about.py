@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import msgspec
@@ -21,6 +21,7 @@ from .desk import LeaderDesk
 from .driver import RaftDriver
 from .durable_state import DurableState
 from .leadership import Leadership
+from .membership import Membership
 from .page import PAGE_HEADERS, page
 from .prometheus import exposition
 from .standing import Standing
@@ -44,6 +45,7 @@ class Parts(Protocol):
     admission: Admission
     standing: Standing
     durable: DurableState | None
+    membership: Membership
 
 
 class About:
@@ -56,7 +58,6 @@ class About:
     def __init__(
         self,
         node: str,
-        peers: Iterable[str],
         parts: Parts,
         version: str,
         core: RaftCore,
@@ -65,7 +66,6 @@ class About:
     ) -> None:
         self.leader_commit = 0
         self._node = node
-        self._peers = tuple(peers)
         self._parts = parts
         self._version = version
         self._core = core
@@ -91,10 +91,12 @@ class About:
 
     def health(self) -> Answer:
         """200 when this node can serve through a leader it has just heard of, otherwise 503."""
-        leadership = self._parts.leadership
+        parts = self._parts
+        leadership, remedy = parts.leadership, parts.membership.remedy
         quorum_ms = self._quorum_ms()
         is_healthy = (
             leadership.leader is not None
+            and parts.membership.role in ("voter", "learner")
             and (leadership.role is not Role.LEADER or leadership.is_serving)
             and self.lag <= LAG_ENTRIES_MAX
             and quorum_ms is not None
@@ -102,6 +104,8 @@ class About:
             and self._disk_wait_ms() <= DISK_WAIT_MS_MAX
         )
         state = self._state("healthy" if is_healthy else "settling")
+        if remedy is not None:
+            state |= {"status": "replaced", "remedy": remedy}
         return Answer(200 if is_healthy else 503, msgspec.json.encode(state))
 
     def metrics(self) -> Answer:
@@ -143,7 +147,9 @@ class About:
                 "role": parts.leadership.role.value,
                 "leader": parts.leadership.leader,
                 "term": parts.leadership.term,
-                "voters": sorted({self._node, *self._peers}),
+                "voters": list(self._core.members.voters),
+                "learners": list(self._core.members.learners),
+                "membership": parts.membership.role,
                 "applied": parts.applier.applied_index,
                 "commit": self._core.commit_index,
                 "last": self._core.last_index,

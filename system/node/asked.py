@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from collections.abc import Mapping
+from typing import Final, TypeGuard
 
 import msgspec
 
@@ -11,6 +12,7 @@ from ..broker.ring_actions import PopRing
 from ..http.render_ephemeral import popped
 from ..http.routes import (
     Answer,
+    MembersRequest,
     PopRequest,
     ReadRequest,
     ReportRequest,
@@ -19,7 +21,9 @@ from ..http.routes import (
     render,
 )
 
-LeaderRequest = Write | PopRequest | ReadRequest | RingRequest | ReportRequest
+DEADLINE_MS_MAX: Final = 60_000
+
+LeaderRequest = Write | PopRequest | ReadRequest | RingRequest | ReportRequest | MembersRequest
 
 
 def is_pop(routed: LeaderRequest) -> TypeGuard[PopRequest | RingRequest]:
@@ -49,3 +53,21 @@ def asked_by(routed: LeaderRequest, asking: str, trial: int) -> LeaderRequest:
         return routed
     command = msgspec.structs.replace(routed.command, asking=asking, trial=trial)
     return PopRequest(command, routed.wait_ms)
+
+
+class BadHeaderError(ValueError):
+    """A header of ours holds what it cannot; the message names both."""
+
+
+def deadline_ms_of(headers: Mapping[str, str], default_ms: int) -> int:
+    """How long the client waits.
+
+    Raises:
+        BadHeaderError: `x-deadline-ms` holds something else.
+    """
+    given = headers.get("x-deadline-ms")
+    if given is None:
+        return default_ms
+    if given.isascii() and given.isdigit() and 0 < int(given) <= DEADLINE_MS_MAX:
+        return int(given)
+    raise BadHeaderError(f"x-deadline-ms is {given!r}; 1 to {DEADLINE_MS_MAX} are allowed")

@@ -49,22 +49,7 @@ def ask_health(url: str, timeout_s: float, authority: Path | None) -> Told:
     Raises:
         BadUrlError: That is no such URL.
     """
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise BadUrlError(f"{url!r} is no URL: {error}") from None
-    if parts.scheme not in ("http", "https") or not host:
-        raise BadUrlError(f"{url!r} is no URL of a node; use http://HOST:PORT")
-    connection: http.client.HTTPConnection
-    if parts.scheme == "https":
-        try:
-            context = ssl.create_default_context(cafile=authority)
-        except OSError as error:
-            raise BadUrlError(f"cannot use the certificates in {authority}: {error}") from None
-        connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
-    else:
-        connection = http.client.HTTPConnection(host, port or 6632, timeout=timeout_s)
+    connection = _connect(url, timeout_s, authority)
     try:
         connection.request("GET", "/health")
         body = connection.getresponse().read(ANSWER_BYTES_MAX)
@@ -74,3 +59,48 @@ def ask_health(url: str, timeout_s: float, authority: Path | None) -> Told:
     finally:
         connection.close()
     return Told(url, health)
+
+
+def send(
+    url: str,
+    method: str,
+    path: str,
+    body: object,
+    headers: dict[str, str],
+    timeout_s: float,
+    authority: Path | None,
+) -> tuple[int, dict[str, Any]]:
+    """Send a request to one node; returns the status and the body.
+
+    Raises:
+        BadUrlError: That is no such URL.
+        OSError: The node does not answer, or not by JSON.
+    """
+    connection = _connect(url, timeout_s, authority)
+    try:
+        data = None if body is None else msgspec.json.encode(body)
+        connection.request(method, path, data, headers)
+        response = connection.getresponse()
+        content = response.read(ANSWER_BYTES_MAX)
+        return response.status, msgspec.json.decode(content, type=dict[str, Any])
+    except (http.client.HTTPException, msgspec.MsgspecError) as error:
+        raise OSError(str(error) or type(error).__name__) from None
+    finally:
+        connection.close()
+
+
+def _connect(url: str, timeout_s: float, authority: Path | None) -> http.client.HTTPConnection:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise BadUrlError(f"{url!r} is no URL: {error}") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise BadUrlError(f"{url!r} is no URL of a node; use http://HOST:PORT")
+    if parts.scheme == "https":
+        try:
+            context = ssl.create_default_context(cafile=authority)
+        except OSError as error:
+            raise BadUrlError(f"cannot use the certificates in {authority}: {error}") from None
+        return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
+    return http.client.HTTPConnection(host, port or 6632, timeout=timeout_s)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
 from ..bugs import parse_bugs
@@ -25,6 +26,7 @@ from .config_error import ConfigError
 from .counters import Counters
 from .durable_state import Disk
 from .gauge import folder_space
+from .identity import Identity, load_identity, save_identity
 from .logbook import Logbook
 from .node import Node, NodeSettings
 from .opening import OpenedStorage
@@ -80,11 +82,13 @@ def _listen(name: str, bound: socket.socket) -> trio.SocketListener:
     return trio.SocketListener(trio.socket.from_stdlib_socket(bound))
 
 
-def _core(config: NodeConfig, opened: OpenedStorage, now_us: int) -> RaftCore:
+def _core(config: NodeConfig, opened: OpenedStorage, identity: Identity, now_us: int) -> RaftCore:
     return RaftCore(
         RaftConfig(
             node_id=config.node,
-            voters=tuple(sorted(config.peers)),
+            voters=() if config.join else tuple(sorted(config.peers)),
+            incarnation=identity.incarnation,
+            on_probation=not identity.proven,
             election_ms_min=config.election_ms_min,
             election_ms_max=config.election_ms_max,
             heartbeat_ms=config.heartbeat_ms,
@@ -98,6 +102,13 @@ def _core(config: NodeConfig, opened: OpenedStorage, now_us: int) -> RaftCore:
     )
 
 
+def _identify(config: NodeConfig, opened: OpenedStorage, folder: Path) -> Identity:
+    recovered, position = opened.recovered, opened.in_force.store.position
+    is_empty = not (recovered.hard_state.term or recovered.entries or position.index)
+    is_alone = len(config.peers) == 1 and not config.join
+    return load_identity(folder, config.node, is_empty, is_alone)
+
+
 def _time_of_day(config: NodeConfig) -> Callable[[], int]:
     if config.time_of_day_file is None:
         return wall_us
@@ -107,7 +118,10 @@ def _time_of_day(config: NodeConfig) -> Callable[[], int]:
         raise ConfigError(f"time_of_day_file: cannot open: {error.strerror}") from None
 
 
-def _settings(config: NodeConfig, secrets: Secrets, version: str) -> NodeSettings:
+def _settings(
+    config: NodeConfig, secrets: Secrets, version: str, identity: Identity
+) -> NodeSettings:
+    folder = Path(config.data_dir)
     return NodeSettings(
         node=config.node,
         peers={name: at for name, at in config.peers.items() if name != config.node},
@@ -118,6 +132,9 @@ def _settings(config: NodeConfig, secrets: Secrets, version: str) -> NodeSetting
         jwt_secret=secrets.jwt,
         subscription_mode=config.default_subscription_mode,
         limits=config.limits,
+        address=config.peers[config.node],
+        incarnation=identity.incarnation,
+        prove=lambda: save_identity(folder, msgspec.structs.replace(identity, proven=True)),
     )
 
 
@@ -141,8 +158,9 @@ async def run_node(
     clock_file = ClockFile(Path(config.data_dir) / CLOCK_FILE, _time_of_day(config))
     clock = clock_file.start(logbook)
     counters = Counters()
-    core = _core(config, opened, clock.now_us())
-    settings = _settings(config, secrets, version)
+    identity = _identify(config, opened, Path(config.data_dir))
+    core = _core(config, opened, identity, clock.now_us())
+    settings = _settings(config, secrets, version, identity)
     trio_token = trio.lowlevel.current_trio_token()
 
     def report(sequence: int) -> None:
@@ -181,7 +199,8 @@ async def run_node(
             logbook.info("listening", client=config.client[1], peer=config.peers[config.node][1])
             async for _ in received:
                 break
-            await stop_gracefully(node, bool(settings.peers), accepting.cancel, logbook)
+            has_peers = bool(core.others)
+            await stop_gracefully(node, has_peers, accepting.cancel, logbook)
             nursery.cancel_scope.cancel()
         if node.durable is not None:
             await node.durable.close()

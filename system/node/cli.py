@@ -18,13 +18,11 @@ import click
 from ..storage.errors import DamagedCheckpointError, DamagedLogError, DirectoryLockedError
 from .asking import BadUrlError, Told, ask_health
 from .dumping import NoLogError, dump, open_folder, verify
+from .member_command import DEFAULT_URL, EXIT_OK, EXIT_UNWELL, members
 from .saying import say
 
-EXIT_OK: Final = 0
-EXIT_UNWELL: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_DAMAGED: Final = 70
-DEFAULT_URL: Final = "http://127.0.0.1:6632"
 
 _URLS: Final = click.argument("urls", nargs=-1, metavar="[URL]...")
 _TIMEOUT: Final = click.option(
@@ -125,28 +123,7 @@ def _status_line(told: Told) -> str:
     )
 
 
-@broker.command()
-@_URLS
-@_TIMEOUT
-@_AUTHORITY
-@_JSON
-def members(urls: Sequence[str], timeout_s: float, ca: Path | None, as_json: bool) -> int:
-    """List the voters, as the first node that answers knows them."""
-    told = [ask_health(url, timeout_s, ca) for url in urls or (DEFAULT_URL,)]
-    first = next((one for one in told if one.health), None)
-    if first is None:
-        say(f"atleastonce: no node answers: {told[0].url}: {told[0].trouble}")
-        return EXIT_UNWELL
-    raft = first.health.get("raft", {})
-    voters = [
-        {"node": voter, "leads": voter == raft.get("leader")} for voter in raft.get("voters", [])
-    ]
-    if as_json:
-        click.echo(json.dumps({"term": raft.get("term"), "voters": voters}))
-        return EXIT_OK
-    for voter in voters:
-        click.echo(f"{voter['node']}  voter{'  leads' if voter['leads'] else ''}")
-    return EXIT_OK
+broker.add_command(members)
 
 
 @broker.command("verify-data")

@@ -31,7 +31,8 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         node: This node's name, a key of `peers`.
         data_dir: Where its log lives; made if missing.
         client: Where it serves HTTP.
-        peers: Every voter's peer address, this node's own included.
+        peers: Every voter's peer address, this node's own included. They found a new cluster; a
+            running one remembers its members itself.
         token_file: A file whose content, blanks trimmed, every node of the cluster knows; None
             takes it from the environment (see `secrets`).
         disk: `lossy` keeps unsynced bytes in this process, so that a kill loses them.
@@ -51,6 +52,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         client_tls: Serve clients by TLS alone; with an authority, only those that it vouches for.
         time_of_day_file: A file that says by how much this node's time of day is wrong, in
             microseconds; only tests of clocks have one.
+        join: Wait until a running cluster takes this node in, instead of founding one with `peers`.
         tls_passphrase_file: A file whose content, blanks trimmed, the keys of both are encrypted
             with; None takes it from the environment.
         peer_tls: Speak TLS with the other nodes, which must all do so; needs an authority.
@@ -78,6 +80,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     client_tls: TlsFiles | None = None
     peer_tls: TlsFiles | None = None
     time_of_day_file: str | None = None
+    join: bool = False
     tls_passphrase_file: str | None = None
 
 

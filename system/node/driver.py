@@ -16,8 +16,12 @@ from ..raft.core import RaftCore
 from ..raft.events import (
     Appended,
     Apply,
+    ChangeRefused,
     Event,
     LeadershipChanged,
+    MemberRegressed,
+    MembersChanged,
+    MembersKept,
     Persist,
     Persisted,
     ReadFailed,
@@ -72,6 +76,34 @@ class Listener(Protocol):
         ...
 
 
+class MembersListener(Protocol):
+    """What a node does about the membership; its proposals have negative numbers."""
+
+    def appended(self, effect: Appended) -> None:
+        """A change was appended."""
+        ...
+
+    def refused(self, effect: Refused) -> None:
+        """A change came to a node that does not lead."""
+        ...
+
+    def kept(self, effect: MembersKept) -> None:
+        """A change changes nothing."""
+        ...
+
+    def change_refused(self, effect: ChangeRefused) -> None:
+        """A change cannot be made."""
+        ...
+
+    def regressed(self, effect: MemberRegressed) -> None:
+        """A member has lost what it had acknowledged."""
+        ...
+
+    def changed(self, effect: MembersChanged) -> None:
+        """Another membership is in force."""
+        ...
+
+
 class RaftDriver:
     """Steps the core; see the module.
 
@@ -94,6 +126,7 @@ class RaftDriver:
         self._persist = persist
         self._send = send
         self._listener: Listener | None = None
+        self._members: MembersListener | None = None
         self._events: deque[Event] = deque()
         self._is_stepping = False
         self._asked_sequence = 0
@@ -121,9 +154,10 @@ class RaftDriver:
         """Whether anything waits to become durable."""
         return self._durable_sequence < self._asked_sequence
 
-    def connect(self, listener: Listener) -> None:
+    def connect(self, listener: Listener, members: MembersListener) -> None:
         """Say who takes the effects; once, before the first step."""
         self._listener = listener
+        self._members = members
 
     def step(self, event: Event) -> None:
         """Hand over one event."""
@@ -160,8 +194,9 @@ class RaftDriver:
                 self.step(Tick())
 
     def _step_one(self, event: Event) -> None:
-        listener = self._listener
+        listener, members = self._listener, self._members
         assert listener is not None, "driver used before connect"
+        assert members is not None, "driver used before connect"
         for effect in self.core.step(self._clock.now_us(), event):
             if isinstance(effect, Send):
                 self._send(effect.to, effect.message)
@@ -173,9 +208,9 @@ class RaftDriver:
             elif isinstance(effect, Apply):
                 listener.committed(effect.entries)
             elif isinstance(effect, Appended):
-                listener.appended(effect)
+                (listener if effect.proposal >= 0 else members).appended(effect)
             elif isinstance(effect, Refused):
-                listener.refused(effect)
+                (listener if effect.proposal >= 0 else members).refused(effect)
             elif isinstance(effect, ReadReady):
                 listener.read_ready(effect)
             elif isinstance(effect, ReadFailed):
@@ -186,3 +221,11 @@ class RaftDriver:
                 listener.snapshot_needed(effect)
             elif isinstance(effect, TransferDone):
                 listener.transfer_done(effect)
+            elif isinstance(effect, MemberRegressed):
+                members.regressed(effect)
+            elif isinstance(effect, MembersChanged):
+                members.changed(effect)
+            elif isinstance(effect, MembersKept):
+                members.kept(effect)
+            else:
+                members.change_refused(effect)

@@ -86,19 +86,33 @@ def frame(content: bytes) -> bytes:
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
-    """The dialer names itself and proves that it knows the token."""
+    """The dialer names itself and proves that it knows the token.
+
+    Attributes:
+        incarnation: The id of its data folder; empty when it has none.
+        address: Where it is reached, as `IP:PORT`; empty when that need not be told.
+    """
 
     node: str
     to: str
     channel: Channel
     challenge: bytes
     proof: bytes
+    incarnation: str = ""
+    address: str = ""
 
 
 class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
-    """The listener proves the same."""
+    """The listener proves the same.
+
+    Attributes:
+        incarnation: The id of the listener's data folder; empty when it has none.
+        known: The id by which the listener's membership knows the dialer; empty for none.
+    """
 
     proof: bytes
+    incarnation: str = ""
+    known: str = ""
 
 
 class Forward(msgspec.Struct, frozen=True, array_like=True, tag="forward"):

@@ -19,6 +19,7 @@ from .frames import (
     Forward,
     FrameBuffer,
     FrameError,
+    Hello,
     NodeReport,
     Reply,
     ReplyFrame,
@@ -29,6 +30,7 @@ from .frames import (
 )
 from .handshake import CHALLENGE_BYTES, HANDSHAKE_TIMEOUT_S, HandshakeError, admit
 from .logbook import Logbook
+from .node_settings import NodeSettings
 from .outbox import Outbox
 
 STRANGERS_MAX: Final = 64
@@ -65,24 +67,36 @@ class SnapshotEnd(Protocol):
         ...
 
 
+class Acquaintances(Protocol):
+    """What the node knows of others."""
+
+    def known_incarnation(self, name: str) -> str:
+        """The id of a member's data folder; empty when unknown."""
+        ...
+
+    def introduced(self, hello: Hello) -> None:
+        """A node that knows the token has connected."""
+        ...
+
+
 class PeerGate:
     """Serves the connections that peers open to this node."""
 
     def __init__(
         self,
-        node: str,
-        peers: frozenset[str],
-        token: bytes,
-        receive: Callable[[str, Message], None],
+        settings: NodeSettings,
+        receive: Callable[[str, Message, str], None],
         requests: ForwardedRequests,
         logbook: Logbook,
         counters: Counters,
-        snapshots: SnapshotEnd | None = None,
+        snapshots: SnapshotEnd | None,
+        members: Acquaintances,
     ) -> None:
+        self._incarnation = settings.incarnation
+        self._members = members
         self._snapshots = snapshots
-        self._node = node
-        self._peers = peers
-        self._token = token
+        self._node = settings.node
+        self._token = settings.token
         self._receive = receive
         self._requests = requests
         self._logbook = logbook
@@ -100,18 +114,21 @@ class PeerGate:
             try:
                 try:
                     with trio.fail_after(HANDSHAKE_TIMEOUT_S):
-                        peer, channel, buffer = await admit(
+                        hello, buffer = await admit(
                             stream,
                             self._token,
                             self._node,
-                            self._peers,
                             os.urandom(CHALLENGE_BYTES),
+                            self._incarnation,
+                            self._members.known_incarnation,
                         )
+                        peer, channel = hello.node, hello.channel
+                        self._members.introduced(hello)
                 finally:
                     self._strangers -= 1
                 buffer.frame_bytes_max = FRAME_BYTES_MAX
                 if channel == "raft":
-                    await self._serve_raft(peer, stream, buffer)
+                    await self._serve_raft(peer, hello.incarnation, stream, buffer)
                 elif channel == "snapshot":
                     await self._serve_snapshot(peer, stream, buffer)
                 else:
@@ -127,7 +144,9 @@ class PeerGate:
         self._counters.refused_peers += 1
         self._logbook.warning("peer-refused", peer=peer, reason=reason)
 
-    async def _serve_raft(self, peer: str, stream: trio.abc.Stream, buffer: FrameBuffer) -> None:
+    async def _serve_raft(
+        self, peer: str, incarnation: str, stream: trio.abc.Stream, buffer: FrameBuffer
+    ) -> None:
         transport = transport_of(stream, math.inf)
         while True:
             for content in buffer.frames():
@@ -136,7 +155,7 @@ class PeerGate:
                 except ValueError as error:
                     raise FrameError(str(error)) from None
                 self._counters.raft_received += 1
-                self._receive(peer, message)
+                self._receive(peer, message, incarnation)
             data = await transport.receive(buffer.is_cut)
             if not data:
                 return

@@ -9,6 +9,8 @@ each time, and each HMAC says which side made it.
 from __future__ import annotations
 
 import hmac
+import re
+from collections.abc import Callable
 from typing import Final
 
 import trio
@@ -28,6 +30,10 @@ from .frames import (
 
 CHALLENGE_BYTES: Final = 32
 HANDSHAKE_TIMEOUT_S: Final = 2.0
+
+NAME: Final = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""What the name of a node is made of. Who knows the token is of the cluster, whatever its name:
+the membership may have changed without this node."""
 
 _READ_BYTES: Final = 64 * 1024
 
@@ -56,8 +62,15 @@ async def receive_frame(stream: trio.abc.ReceiveStream, buffer: FrameBuffer) -> 
 
 
 async def greet(
-    stream: trio.abc.Stream, token: bytes, node: str, to: str, channel: Channel, challenge: bytes
-) -> FrameBuffer:
+    stream: trio.abc.Stream,
+    token: bytes,
+    node: str,
+    to: str,
+    channel: Channel,
+    challenge: bytes,
+    incarnation: str = "",
+    address: str = "",
+) -> tuple[FrameBuffer, Welcome]:
     """Introduce this node on a connection that it has opened.
 
     Args:
@@ -67,9 +80,11 @@ async def greet(
         to: The peer that is meant.
         channel: What the connection is for.
         challenge: `CHALLENGE_BYTES` random bytes.
+        incarnation: The id of this node's data folder.
+        address: Where this node is reached, for a listener that does not know it yet.
 
     Returns:
-        The buffer to go on reading with.
+        The buffer to go on reading with, and what the listener said.
 
     Raises:
         HandshakeError: The listener does not know the token.
@@ -79,31 +94,43 @@ async def greet(
     theirs = await receive_frame(stream, buffer)
     if len(theirs) != CHALLENGE_BYTES:
         raise FrameError(f"challenge of {len(theirs)} bytes instead of {CHALLENGE_BYTES}")
-    proof = _proof(token, b"dialer", theirs, node, to, channel)
-    await stream.send_all(encode(Hello(node, to, channel, challenge, proof)))
+    proof = _proof(token, b"dialer", theirs, node, to, channel, incarnation, address)
+    hello = Hello(node, to, channel, challenge, proof, incarnation, address)
+    await stream.send_all(encode(hello))
     welcome = decode_welcome(await receive_frame(stream, buffer))
-    if not hmac.compare_digest(welcome.proof, _proof(token, b"listener", challenge, to)):
+    expected = _proof(token, b"listener", challenge, to, welcome.incarnation, welcome.known)
+    if not hmac.compare_digest(welcome.proof, expected):
         raise HandshakeError("the listener does not know this cluster's token")
-    return buffer
+    return buffer, welcome
+
+
+def _nothing(_: str) -> str:
+    return ""
 
 
 async def admit(
-    stream: trio.abc.Stream, token: bytes, node: str, peers: frozenset[str], challenge: bytes
-) -> tuple[str, Channel, FrameBuffer]:
+    stream: trio.abc.Stream,
+    token: bytes,
+    node: str,
+    challenge: bytes,
+    incarnation: str = "",
+    known: Callable[[str], str] = _nothing,
+) -> tuple[Hello, FrameBuffer]:
     """Check who has opened a connection to this node.
 
     Args:
         stream: The connection.
         token: The cluster's secret.
         node: This node.
-        peers: Who may connect.
         challenge: `CHALLENGE_BYTES` random bytes.
+        incarnation: The id of this node's data folder.
+        known: The id by which the membership knows a peer.
 
     Returns:
-        The peer, what the connection is for, and the buffer to go on reading with.
+        What the peer said, and the buffer to go on reading with.
 
     Raises:
-        HandshakeError: The dialer does not know the token, is unknown, or means another node.
+        HandshakeError: The dialer does not know the token, or means another node.
         FrameError: It speaks something else.
     """
     buffer = FrameBuffer(HANDSHAKE_BYTES_MAX)
@@ -111,12 +138,15 @@ async def admit(
     hello = decode_hello(await receive_frame(stream, buffer))
     if len(hello.challenge) != CHALLENGE_BYTES:
         raise FrameError(f"challenge of {len(hello.challenge)} bytes, not {CHALLENGE_BYTES}")
-    expected = _proof(token, b"dialer", challenge, hello.node, hello.to, hello.channel)
+    names = (hello.node, hello.to, hello.channel, hello.incarnation, hello.address)
+    expected = _proof(token, b"dialer", challenge, *names)
     if not hmac.compare_digest(hello.proof, expected):
         raise HandshakeError("the dialer does not know this cluster's token")
-    if hello.node not in peers:
-        raise HandshakeError(f"{hello.node!r} is not a peer of this cluster")
+    if not NAME.fullmatch(hello.node) or hello.node == node:
+        raise HandshakeError(f"{hello.node[:80]!r} cannot be the name of a peer")
     if hello.to != node:
         raise HandshakeError(f"{hello.node} looks for {hello.to!r}, and this is {node}")
-    await stream.send_all(encode(Welcome(_proof(token, b"listener", hello.challenge, node))))
-    return hello.node, hello.channel, buffer
+    id_known = known(hello.node)
+    proof = _proof(token, b"listener", hello.challenge, node, incarnation, id_known)
+    await stream.send_all(encode(Welcome(proof, incarnation, id_known)))
+    return hello, buffer

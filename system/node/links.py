@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
@@ -39,6 +39,9 @@ _PAUSE_S_MIN: Final = 0.02
 _PAUSE_S_MAX: Final = 0.25
 
 
+Met = Callable[[str, str, str], None]
+"""Hears of each peer that was reached: its name, its incarnation, how it knows this node."""
+
 Dial = Callable[[Address], Awaitable[trio.abc.Stream]]
 """Opens a connection; raises OSError when it cannot."""
 
@@ -67,7 +70,13 @@ class Link:
         logbook: Logbook,
         counters: Counters,
         dial: Dial = dial_tcp,
+        incarnation: str = "",
+        own_address: str = "",
+        met: Met | None = None,
     ) -> None:
+        self._incarnation = incarnation
+        self._own_address = own_address
+        self._met = met
         self.peer = peer
         self.connected = False
         self._node = node
@@ -106,12 +115,21 @@ class Link:
         stream = await self._dial(self._address)
         challenge = os.urandom(CHALLENGE_BYTES)
         try:
-            buffer = await greet(
-                stream, self._token, self._node, self.peer, self.channel, challenge
+            buffer, welcome = await greet(
+                stream,
+                self._token,
+                self._node,
+                self.peer,
+                self.channel,
+                challenge,
+                self._incarnation,
+                self._own_address,
             )
         except BaseException:
             await trio.aclose_forcefully(stream)
             raise
+        if self._met is not None:
+            self._met(self.peer, welcome.incarnation, welcome.known)
         return stream, buffer
 
     async def _use(self, stream: trio.abc.Stream, buffer: FrameBuffer) -> str:
@@ -190,9 +208,14 @@ class RaftLink(Link):
         logbook: Logbook,
         counters: Counters,
         dial: Dial = dial_tcp,
+        incarnation: str = "",
+        own_address: str = "",
+        met: Met | None = None,
         framer: RaftFramer | None = None,
     ) -> None:
-        super().__init__(node, peer, address, token, logbook, counters, dial)
+        super().__init__(
+            node, peer, address, token, logbook, counters, dial, incarnation, own_address, met
+        )
         self.framer = framer or RaftFramer()
 
     def send(self, message: Message) -> None:
@@ -206,22 +229,6 @@ class RaftLink(Link):
             self._counters.raft_dropped += 1
         outbox.put(self.framer.framed(message))
         self._counters.raft_sent += 1
-
-
-def raft_links(
-    node: str,
-    peers: Mapping[str, Address],
-    token: bytes,
-    logbook: Logbook,
-    counters: Counters,
-    dial: Dial = dial_tcp,
-) -> dict[str, RaftLink]:
-    """A link to each peer, by its name; they share what they encode."""
-    framer = RaftFramer()
-    return {
-        peer: RaftLink(node, peer, address, token, logbook, counters, dial, framer)
-        for peer, address in peers.items()
-    }
 
 
 class Ask:
@@ -263,8 +270,13 @@ class ForwardLink(Link):
         logbook: Logbook,
         counters: Counters,
         dial: Dial = dial_tcp,
+        incarnation: str = "",
+        own_address: str = "",
+        met: Met | None = None,
     ) -> None:
-        super().__init__(node, peer, address, token, logbook, counters, dial)
+        super().__init__(
+            node, peer, address, token, logbook, counters, dial, incarnation, own_address, met
+        )
         self._asks = {}
         self._last = 0
 

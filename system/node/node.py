@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import trio
 
 from ..broker.machine import Machine
-from ..broker.planner import Planner
 from ..broker.replies import Reply
 from ..http.auth import Guard
 from ..http.framing import HttpLimits
@@ -42,10 +40,13 @@ from .fetches import Fetches
 from .gate import PeerGate
 from .gauge import DiskGauge, MeasureSpace
 from .leadership import Leadership
-from .links import Dial, ForwardLink, dial_tcp, raft_links
+from .links import Dial, dial_tcp
 from .logbook import Logbook
+from .membership import Membership
+from .membership_desk import MembershipDesk
 from .node_settings import NodeSettings
-from .ownclock import DEFECTS, OwnClockPlanner
+from .ownclock import planner_for
+from .peers import Peers
 from .proposals import Proposals
 from .service import Service
 from .standing import REPORT_EVERY_S, Place, Standing
@@ -78,6 +79,7 @@ class Node:
         service: Answers requests.
         transfers: Outcomes of leadership transfers, in order.
         durable: Keeps the state on the disk; None without one.
+        membership: Follows who belongs to the cluster.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class Node:
         measure: MeasureSpace | None = None,
         disk: Disk | None = None,
     ) -> None:
-        node, token = settings.node, settings.token
+        node = settings.node
         self.machine = disk.opened.machine if disk else Machine(settings.bugs)
         self.leadership = Leadership()
         self.transfers: list[bool] = []
@@ -103,15 +105,11 @@ class Node:
         self._counters = counters
         self._floor: tuple[int, int] | None = None
         self._replayed_index = core.last_index
-        self._raft_links = raft_links(node, settings.peers, token, logbook, counters, dial)
-        self._forward_links = {
-            peer: ForwardLink(node, peer, address, token, logbook, counters, dial)
-            for peer, address in settings.peers.items()
-        }
-        self.driver = RaftDriver(core, clock, persist, self._send)
-        self.driver.connect(self)
+        self._peers = peers = Peers(settings, logbook, counters, dial)
+        self.driver = RaftDriver(core, clock, persist, peers.send)
         step = self.driver.step
-        self.applier = self._make_applier(disk)
+        self.membership = Membership(settings, core, step, peers, self.leadership, logbook)
+        self.driver.connect(self, self.membership)
         clock.observe(self.machine.now_us, is_live=False)
         self.proposals = Proposals(
             step,
@@ -122,6 +120,7 @@ class Node:
             settings.bugs,
             lambda: clock.now_us() - core.quorum_contact_us,
         )
+        self.applier = self._make_applier(disk)
         self._barrier = ReadBarrier(step, lambda: self.applier.applied_index)
         self.admission = Admission(settings.limits, counters)
         self.standing = Standing(
@@ -129,7 +128,7 @@ class Node:
             DiskGauge(measure, settings.limits),
             clock,
             self.leadership,
-            self._forward_links,
+            self._peers.forward_links,
             logbook,
             self._place,
         )
@@ -137,20 +136,27 @@ class Node:
         self.desk = self._make_desk()
         self._due_alarm = DueAlarm(self.machine, self.desk, self.leadership, clock)
         self._fetches = Fetches(self.machine, self.desk.stamp_us)
-        self._about = About(node, settings.peers, self, settings.version, core, clock, counters)
-        self.service = self._make_service()
+        self._about = About(node, self, settings.version, core, clock, counters)
+        self.service = self._make_service(
+            MembershipDesk(settings, dial, core, self.membership, peers, self.leadership, clock)
+        )
         self.server = self._make_server()
-        names = frozenset(settings.peers)
-        snapshots = self.durable.receiver if self.durable else None
         self.gate = PeerGate(
-            node, names, token, self.receive, self.service, logbook, counters, snapshots
+            settings,
+            self.receive,
+            self.service,
+            logbook,
+            counters,
+            self.durable.receiver if self.durable else None,
+            self.membership,
         )
 
     @property
     def reaches_quorum(self) -> bool:
-        """Whether this node and the peers to which it has a connection are a majority."""
-        reached = 1 + sum(link.connected for link in self._raft_links.values())
-        return 2 * reached > 1 + len(self._raft_links)
+        """Whether this node and the voters to which it has a connection are a majority."""
+        voters = self._core.members.voters
+        reached = self._core.is_voter + self._peers.connected(voters)
+        return 2 * reached > len(voters)
 
     def _place(self) -> Place:
         role, term = self.leadership.role.value, self.leadership.term
@@ -160,7 +166,9 @@ class Node:
         position = disk.opened.in_force.store.position if disk else Checkpoint()
         if not position.index:
             position = Checkpoint(members=self._core.members)
-        return Applier(self.machine, position, self._applied, self._caught_up, self._is_awaited)
+        return Applier(
+            self.machine, position, self._applied, self._caught_up, self.proposals.awaits
+        )
 
     def _make_server(self) -> HttpServer:
         limits = self._settings.limits
@@ -193,7 +201,7 @@ class Node:
             disk,
             settings.node,
             settings.token,
-            settings.peers,
+            self._peers.addresses,
             dial,
             settings.bugs,
             self._core,
@@ -207,12 +215,13 @@ class Node:
         self.standing.share_log_floor(lambda: keeper.own_floor, keeper.hear_floor)
         return durable
 
-    def _make_service(self) -> Service:
+    def _make_service(self, members: MembershipDesk) -> Service:
         settings = self._settings
         return Service(
             settings.node,
             self.desk,
-            self._forward_links,
+            members,
+            self._peers.forward_links,
             self.leadership,
             self._fetches,
             self._about,
@@ -237,12 +246,12 @@ class Node:
             nursery.start_soon(self.desk.patience.watch)
             if self.durable is not None:
                 nursery.start_soon(self.durable.run)
-            for link in [*self._raft_links.values(), *self._forward_links.values()]:
-                nursery.start_soon(link.run)
+            nursery.start_soon(self._peers.run)
+            nursery.start_soon(self.membership.run)
 
-    def receive(self, sender: str, message: Message) -> None:
+    def receive(self, sender: str, message: Message, incarnation: str = "") -> None:
         """Take a raft message from a peer."""
-        self.driver.step(Receive(sender, message))
+        self.driver.step(Receive(sender, message, incarnation))
         if isinstance(message, AppendEntries) and message.term == self._core.term:
             self._about.leader_commit = max(self._about.leader_commit, message.commit_index)
             if self._floor is None:
@@ -322,6 +331,7 @@ class Node:
     def _notice_step_down(self) -> None:
         self.leadership.is_serving = False
         self.proposals.step_down()
+        self.membership.proposals.step_down()
         self.desk.send_all_away()
 
     def _turned_away(self) -> None:
@@ -332,14 +342,13 @@ class Node:
             self.standing.look()
             await trio.sleep(REPORT_EVERY_S)
 
-    def _send(self, to: str, message: Message) -> None:
-        self._raft_links[to].send(message)
-
     def _applied(self, entry: Entry, replies: list[Reply]) -> None:
         self._counters.applied += 1
         if self.durable is not None:
             self.durable.checkpointer.applied(entry)
-        if entry.kind is EntryKind.COMMAND:
+        if entry.kind is EntryKind.CONFIG:
+            self.membership.proposals.applied(entry)
+        elif entry.kind is EntryKind.COMMAND:
             self._clock.observe(self.machine.now_us, is_live=entry.index > self._replayed_index)
         self.proposals.applied(entry, replies)
         leadership = self.leadership
@@ -350,20 +359,12 @@ class Node:
         ):
             self.machine.become_leader()
             self._clock.lead()
-            self.proposals.lead(self._planner())
+            clock, bugs = self._clock, self._settings.bugs
+            self.proposals.lead(planner_for(self.machine.now_us, clock.time_of_day_us, bugs))
             leadership.is_serving = True
             self._fetches.open()
             self.logbook.info("serving", term=entry.term, log_index=entry.index)
             leadership.announce()
-
-    def _planner(self) -> Planner:
-        last_us, bugs = self.machine.now_us, self._settings.bugs
-        if bugs.isdisjoint(DEFECTS):
-            return Planner(os.urandom, last_us)
-        return OwnClockPlanner(os.urandom, last_us, self._clock.time_of_day_us, bugs)
-
-    def _is_awaited(self, index: int) -> bool:
-        return self.proposals.awaits(index)
 
     def _caught_up(self) -> None:
         self._barrier.applied()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..bugs import Bugs
@@ -23,6 +24,9 @@ class NodeSettings:
         jwt_secret: What clients' tokens are signed with; None lets everybody in.
         subscription_mode: Where a group begins whose first pop does not say.
         limits: What it may hold.
+        address: Where its peers reach it; None when they all know.
+        incarnation: The id of its data folder; empty without one.
+        prove: Writes down that this folder is the node's first.
     """
 
     node: str
@@ -34,3 +38,6 @@ class NodeSettings:
     jwt_secret: bytes | None = field(default=None, repr=False)
     subscription_mode: str = "new"
     limits: NodeLimits = DEFAULT_LIMITS
+    address: Address | None = None
+    incarnation: str = ""
+    prove: Callable[[], None] = lambda: None

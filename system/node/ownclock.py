@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 
 from ..broker.commands import Batch, Command, encode_batch
@@ -34,3 +35,10 @@ class OwnClockPlanner(Planner):
             return super().plan(self._wall_us(), commands)
         self.last_us = self._wall_us()
         return encode_batch(Batch(self.last_us, self._entropy(8), tuple(commands)))
+
+
+def planner_for(last_us: int, time_of_day_us: Callable[[], int], bugs: Bugs) -> Planner:
+    """Return the planner of a new leader, after the last stamp that was applied."""
+    if bugs.isdisjoint(DEFECTS):
+        return Planner(os.urandom, last_us)
+    return OwnClockPlanner(os.urandom, last_us, time_of_day_us, bugs)

@@ -16,6 +16,7 @@ from ..http.routes import (
     Answer,
     FetchRequest,
     Local,
+    MembersRequest,
     PopRequest,
     ReadRequest,
     ReportRequest,
@@ -26,7 +27,7 @@ from ..http.routes import (
 )
 from ..http.server import Delivery
 from .admission import Admission, grows, overloaded_answer
-from .asked import LeaderRequest, asked_by, is_pop, nothing
+from .asked import BadHeaderError, LeaderRequest, asked_by, deadline_ms_of, is_pop, nothing
 from .asker import Asker, Client, LocalAsker
 from .counters import Counters
 from .desk import LeaderDesk, NotServed, Outcome, Served
@@ -36,9 +37,9 @@ from .frames import Forward, NodeReport, Reply, ReplyFrame, TryAgain
 from .leadership import Leadership
 from .links import Ask, ForwardLink
 from .logbook import Logbook
+from .membership_desk import MembershipDesk
 from .standing import Standing
 
-DEADLINE_MS_MAX: Final = 60_000
 REQUEST_ID_MAX: Final = 200
 
 _RETRY_PAUSE_S: Final = 0.02
@@ -57,16 +58,13 @@ class LocalAnswers(Protocol):
         ...
 
 
-class BadHeaderError(ValueError):
-    """A header of ours holds what it cannot; the message names both."""
-
-
 class Service:
     """Answers requests; see the module.
 
     Args:
         node: This node.
         desk: Where it serves as leader.
+        members: Where it serves what is about the membership, as leader.
         links: Connections to its peers.
         leadership: Who leads.
         fetches: Local reads that may wait.
@@ -84,6 +82,7 @@ class Service:
         self,
         node: str,
         desk: LeaderDesk,
+        members: MembershipDesk,
         links: Mapping[str, ForwardLink],
         leadership: Leadership,
         fetches: Fetches,
@@ -100,6 +99,7 @@ class Service:
         self._guard = guard
         self._node = node
         self._desk = desk
+        self._members = members
         self._links = links
         self._leadership = leadership
         self._fetches = fetches
@@ -119,7 +119,7 @@ class Service:
         self._counters.requests += 1
         try:
             request_id = self._request_id(request.headers)
-            deadline_ms = self._request_deadline_ms(request.headers)
+            deadline_ms = deadline_ms_of(request.headers, self._deadline_ms)
         except BadHeaderError as error:
             return Delivery(error_answer(400, "bad_request", str(error)))
         routed = self._route(
@@ -280,6 +280,8 @@ class Service:
             return await self._desk.act(routed, asker, deadline)
         if isinstance(routed, ReportRequest):
             return await self._desk.report(routed, deadline)
+        if isinstance(routed, MembersRequest):
+            return await self._members.serve(routed, deadline)
         return await self._desk.read(routed, deadline)
 
     async def _forward(
@@ -389,11 +391,3 @@ class Service:
                 f"x-request-id has {len(given)} characters; 1 to {REQUEST_ID_MAX} are allowed"
             )
         return given
-
-    def _request_deadline_ms(self, headers: Mapping[str, str]) -> int:
-        given = headers.get("x-deadline-ms")
-        if given is None:
-            return self._deadline_ms
-        if given.isascii() and given.isdigit() and 0 < int(given) <= DEADLINE_MS_MAX:
-            return int(given)
-        raise BadHeaderError(f"x-deadline-ms is {given!r}; 1 to {DEADLINE_MS_MAX} are allowed")

@@ -187,7 +187,7 @@ class SnapshotSender:
         try:
             challenge = os.urandom(CHALLENGE_BYTES)
             with trio.fail_after(HANDSHAKE_TIMEOUT_S):
-                buffer = await greet(stream, self._token, self._node, to, "snapshot", challenge)
+                buffer, _ = await greet(stream, self._token, self._node, to, "snapshot", challenge)
             buffer.frame_bytes_max = FRAME_BYTES_MAX
             await self._transfer(stream, buffer, copy)
         finally:

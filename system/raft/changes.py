@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from .events import AddLearner, Change, Promote
+from .events import AddLearner, Change, Promote, Record
 from .members import Known, Members
 from .replication import Replication
 from .state import RaftState
@@ -53,6 +53,8 @@ def wanted_members(members: Members, change: Change) -> Members | Refusal:
         if change.node not in members.learners:
             return Refusal("unknown_member", f"{change.node} is no member; add it as learner first")
         return members.promoted(change.node)
+    if isinstance(change, Record):
+        return members.recorded(change.known)
     if members.voters == (change.node,):
         return Refusal("last_voter", f"{change.node} is the last voter; it cannot be removed")
     return members.without(change.node)
@@ -84,7 +86,11 @@ def _learner_refusal(state: RaftState, replication: Replication, server: str) ->
         return Refusal("learner_behind", f"{server} has not been heard lately")
     if server == state.node_id:
         return None
-    lag = state.log.last_index - replication.followers[server].match_index
+    match_index = replication.followers[server].match_index
+    if match_index < state.membership.index:
+        # It votes only once it knows itself to be a member.
+        return Refusal("learner_behind", f"{server} does not know yet that it is a member")
+    lag = state.log.last_index - match_index
     lag_max = state.config.learner_lag_max
     if lag <= lag_max:
         return None

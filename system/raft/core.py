@@ -15,6 +15,7 @@ from .events import (
     Effect,
     Event,
     LeadershipChanged,
+    MemberRegressed,
     MembersChanged,
     MembersKept,
     Persist,
@@ -34,6 +35,7 @@ from .events import (
     Tick,
     TransferDone,
     TransferLeadership,
+    Vouched,
 )
 from .following import on_append
 from .log import RaftLog
@@ -62,6 +64,7 @@ __all__ = [
     "Effect",
     "Event",
     "LeadershipChanged",
+    "MemberRegressed",
     "Members",
     "MembersChanged",
     "MembersKept",
@@ -84,6 +87,7 @@ __all__ = [
     "Tick",
     "TransferDone",
     "TransferLeadership",
+    "Vouched",
 ]
 
 
@@ -170,6 +174,8 @@ class RaftCore(CoreView):
             self._transfer.request(event.target)
         elif isinstance(event, ChangeMembers):
             self._on_change(event)
+        elif isinstance(event, Vouched):
+            state.on_probation = False
         else:
             self._on_storage(event)
         return self._finish()
@@ -329,7 +335,11 @@ class RaftCore(CoreView):
         state = self._state
         if sender == state.leader:
             return False
-        known = state.membership.members.known_of(sender).incarnation
+        membership = state.membership
+        # One that is leaving is known from before.
+        is_member = sender in membership.members.servers
+        members = membership.members if is_member else membership.previous
+        known = members.known_of(sender).incarnation
         if incarnation and known not in ("", incarnation):
             return True
         return sender not in state.others and sender not in self._replication.followers

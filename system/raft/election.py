@@ -91,6 +91,8 @@ class Election:
     def on_request(self, sender: str, request: RequestVote) -> None:
         """Answer a candidate, or ignore it while a leader is known to be alive."""
         state = self._state
+        if state.on_probation:
+            return
         if request.term < state.term:
             # A candidate of an old term learns of the current one, or it would ask for ever.
             state.reply(sender, VoteReply(state.term, False, request.pre_vote))

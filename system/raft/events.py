@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from .log import LogStart
-from .members import Members
+from .members import Known, Members
 from .messages import Entry, HardState, Message
 
 
@@ -47,6 +47,9 @@ class RaftConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         check_quorum: Whether leaders step down without a quorum, and voters protect leaders.
         incarnation: Identity of this server's data directory; empty when it has none.
         learner_lag_max: Entries that a learner may lack when it is promoted.
+        on_probation: Whether this server may have forgotten votes, because its data directory is
+            new: it neither votes nor campaigns until `Vouched`, or until the membership names its
+            incarnation.
     """
 
     node_id: str
@@ -60,6 +63,7 @@ class RaftConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     check_quorum: bool = True
     incarnation: str = ""
     learner_lag_max: _Positive = 1000
+    on_probation: bool = False
 
     def __post_init__(self) -> None:
         """Refuse settings that contradict each other.
@@ -186,7 +190,13 @@ class Remove(msgspec.Struct, frozen=True):
     node: str
 
 
-Change = AddLearner | Promote | Remove
+class Record(msgspec.Struct, frozen=True):
+    """Note what is known of members of which nothing was known; nobody comes or goes."""
+
+    known: tuple[Known, ...]
+
+
+Change = AddLearner | Promote | Remove | Record
 
 
 class ChangeMembers(msgspec.Struct, frozen=True):
@@ -197,6 +207,10 @@ class ChangeMembers(msgspec.Struct, frozen=True):
 
     proposal: int
     change: Change
+
+
+class Vouched(msgspec.Struct, frozen=True):
+    """Enough peers know no other data directory of this server: it has never voted before."""
 
 
 Event = (
@@ -210,6 +224,7 @@ Event = (
     | SnapshotSent
     | SnapshotInstalled
     | ChangeMembers
+    | Vouched
 )
 
 
@@ -306,6 +321,20 @@ class SendSnapshot(msgspec.Struct, frozen=True, gc=False):
     index_min: int
 
 
+class MemberRegressed(msgspec.Struct, frozen=True, gc=False):
+    """A member has lost entries that it had acknowledged to this leader, and gets them again.
+
+    No crash explains that: its disk was exchanged for an older copy of itself, or lied.
+
+    Attributes:
+        node: The member.
+        match_index: What it had acknowledged.
+    """
+
+    node: str
+    match_index: int
+
+
 class MembersChanged(msgspec.Struct, frozen=True):
     """Another membership is in force here, since `index`; it may be rolled back by another."""
 
@@ -344,6 +373,7 @@ Effect = (
     | LeadershipChanged
     | TransferDone
     | SendSnapshot
+    | MemberRegressed
     | MembersChanged
     | MembersKept
     | ChangeRefused

@@ -58,6 +58,16 @@ class Members(msgspec.Struct, frozen=True, array_like=True):
             learners = tuple(sorted((*learners, known.name)))
         return Members(self.voters, learners, _with_known(self.known, known))
 
+    def recorded(self, facts: tuple[Known, ...]) -> Members:
+        """Return this membership with what is told of members whose incarnation was unknown."""
+        all_known = self.known
+        for known in facts:
+            before = self.known_of(known.name)
+            if known.name in self.servers and not before.incarnation:
+                address = known.address or before.address
+                all_known = _with_known(all_known, Known(known.name, known.incarnation, address))
+        return Members(self.voters, self.learners, all_known)
+
     def promoted(self, name: str) -> Members:
         """Return this membership with the learner `name` as a voter."""
         assert name in self.learners, f"members: {name} to promote is no learner of {self!r}"

@@ -32,6 +32,10 @@ class Membership:
         """The membership that comes back if the one in force is truncated."""
         return self._stack[max(0, len(self._stack) - 2)][1]
 
+    def has_named(self, name: str, incarnation: str) -> bool:
+        """Whether a membership that is held names a server by this incarnation."""
+        return any(members.known_of(name).incarnation == incarnation for _, members in self._stack)
+
     def append(self, entries: Iterable[Entry]) -> bool:
         """Take memberships out of new entries; returns whether there was one."""
         depth = len(self._stack)

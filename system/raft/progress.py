@@ -18,6 +18,8 @@ class Progress:
         snapshot_from: While the follower is sent a snapshot: the least index that this holds.
         window: Unanswered appends allowed now. It falls to 1 at a refusal and grows with each
             success, or overtaken appends would be refused and sent again in ever larger floods.
+        doubt_round: A refusal of what was acknowledged proves a loss if it answers a message of
+            this round or later; 0 while there is no doubt.
         backup_round: Refusals of messages of earlier rounds tell nothing new.
         acked_round: Latest read round answered.
         contact_us: When the follower last answered in this term, or began to follow.
@@ -28,6 +30,7 @@ class Progress:
         "acked_round",
         "backup_round",
         "contact_us",
+        "doubt_round",
         "has_answered",
         "inflight",
         "is_replicating",
@@ -47,6 +50,7 @@ class Progress:
         self.snapshot_from: int | None = None
         self.window = window
         self.backup_round = 0
+        self.doubt_round = 0
         self.acked_round = 0
         self.contact_us = now_us
         self.has_answered = False

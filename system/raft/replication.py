@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .events import Appended, SendSnapshot
+from .events import Appended, MemberRegressed, SendSnapshot
 from .members import Members, encode_members
 from .messages import AppendEntries, AppendReply, Entry, EntryKind
 from .progress import Progress
@@ -197,10 +197,17 @@ class Replication:
         if progress.is_sent_snapshot:
             return
         if reply.success:
+            if reply.match_index >= progress.match_index:
+                progress.doubt_round = 0
             progress.on_success(reply.match_index, log.start_index)
             self.advance_commit(reply.match_index)
-        elif reply.round < progress.backup_round or not progress.on_refusal(
-            reply.match_index, self._hint(reply), log.start_index
+        elif (
+            (
+                0 < reply.match_index <= progress.match_index
+                and not self._is_lost(sender, progress, reply)
+            )
+            or reply.round < progress.backup_round
+            or not progress.on_refusal(reply.match_index, self._hint(reply), log.start_index)
         ):
             return
         else:
@@ -210,6 +217,25 @@ class Replication:
             if progress.snapshot_from is not None:
                 state.effects.append(SendSnapshot(sender, progress.snapshot_from))
         self._send_entries(sender, progress)
+
+    def _is_lost(self, sender: str, progress: Progress, reply: AppendReply) -> bool:
+        """Whether a follower is proven to lack what it acknowledged; then all is sent again.
+
+        The refusal may be of a message that is older than the acknowledgement. So the first one
+        only begins a round; an answer to a message of that round is proof.
+        """
+        if not progress.doubt_round or reply.round < progress.doubt_round:
+            is_held = progress.match_index >= self._state.log.start_index - 1
+            if not progress.doubt_round and is_held:
+                self.round += 1
+                progress.doubt_round = self.round
+                self._send(sender, progress.match_index, ())
+            return False
+        self._state.effects.append(MemberRegressed(sender, progress.match_index))
+        progress.doubt_round = 0
+        progress.match_index = 0
+        progress.probe_from(reply.match_index + 1)
+        return True
 
     def _hint(self, reply: AppendReply) -> int:
         """Return the next entry to try, past a whole conflicting term at once (Raft §5.3)."""

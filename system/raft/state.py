@@ -57,6 +57,7 @@ class RaftState:
         "membership",
         "node_id",
         "now_us",
+        "on_probation",
         "others",
         "peers",
         "quorum",
@@ -85,6 +86,7 @@ class RaftState:
         )
         self.config = config
         self.node_id = config.node_id
+        self.on_probation = config.on_probation
         self.election_us_min = config.election_ms_min * 1000
         self.election_us_max = config.election_ms_max * 1000
         self.heartbeat_us = config.heartbeat_ms * 1000
@@ -113,12 +115,15 @@ class RaftState:
         self.election_timeout_us = 0
         self.election_deadline_us = now_us
         # The only voter has nobody to wait for.
-        if self.peers or not self.is_voter:
+        if self.peers or not self.may_campaign:
             self.restart_election_timer()
 
     def _follow_members(self) -> None:
         """Count by the membership in force; one server at a time changes, so quorums overlap."""
         members, node_id = self.membership.members, self.node_id
+        if self.on_probation and self.config.incarnation:
+            # Who was taken in with this data directory has never voted with another one since.
+            self.on_probation = not self.membership.has_named(node_id, self.config.incarnation)
         self.peers = tuple(voter for voter in members.voters if voter != node_id)
         self.others = tuple(server for server in members.servers if server != node_id)
         self.is_voter = node_id in members.voters and self._is_own(members)
@@ -135,6 +140,8 @@ class RaftState:
 
         A server whose removal is in its own log alone may be the only one that can be elected.
         """
+        if self.on_probation:
+            return False
         if self.is_voter:
             return True
         previous = self.membership.previous

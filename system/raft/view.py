@@ -66,6 +66,11 @@ class CoreView:
         return self._state.membership.members
 
     @property
+    def others(self) -> tuple[str, ...]:
+        """The other members."""
+        return self._state.others
+
+    @property
     def members_index(self) -> int:
         """The entry that put it in force; 0 for what a new cluster begins with."""
         return self._state.membership.index
@@ -79,6 +84,11 @@ class CoreView:
     def is_voter(self) -> bool:
         """Whether this server, with its data directory, is a voter."""
         return self._state.is_voter
+
+    @property
+    def is_on_probation(self) -> bool:
+        """Whether this server must not vote yet (see `RaftConfig`)."""
+        return self._state.on_probation
 
     @property
     def slowest_match_index(self) -> int | None:

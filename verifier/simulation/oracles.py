@@ -29,6 +29,7 @@ ORACLES: Final[dict[str, str]] = {
     "state-equality": "all states at one index are equal, those out of snapshots included",
     "acked-entry": "an acknowledged proposal is the entry applied at its index",
     "stale-read": "a read sees everything acknowledged before it began",
+    "kept-entries": "no node lacks what it acknowledged, and no leader thinks so",
     "liveness": "once healed, the cluster elects, reads, commits, and converges",
     "message-storm": "a run sends no more messages than its load can explain",
     "core-invariant": "an assertion inside the core holds",

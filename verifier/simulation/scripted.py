@@ -77,6 +77,7 @@ class ScriptedServer:
         check_quorum: bool = True,
         incarnation: str = "",
         checkpoint: Checkpoint | None = None,
+        on_probation: bool = False,
         **settings: int,
     ) -> None:
         """Start a server whose durable log has entries of the given terms.
@@ -93,6 +94,7 @@ class ScriptedServer:
             entropy: Draws election timeouts; by default the shortest.
             check_quorum: Of `RaftConfig`.
             incarnation: Of `RaftConfig`.
+            on_probation: Of `RaftConfig`.
             checkpoint: What the state machine holds; by default what comes before the log.
             settings: Of `RaftConfig`, the numbers.
         """
@@ -101,6 +103,7 @@ class ScriptedServer:
             voters=voters,
             check_quorum=check_quorum,
             incarnation=incarnation,
+            on_probation=on_probation,
             **settings,
         )
         entries = entries_of(log, start_index)

@@ -14,6 +14,7 @@ from ...system.raft.core import (
     Checkpoint,
     Event,
     LeadershipChanged,
+    MemberRegressed,
     Members,
     MembersChanged,
     MembersKept,
@@ -40,7 +41,7 @@ from ...system.raft.recovery import recovered_log
 from .counters import Counters
 from .disk import SimulatedDisk
 from .knobs import Knobs
-from .oracles import Oracles, number_of, violation_of
+from .oracles import Oracles, OracleViolationError, number_of, violation_of
 from .replica import Replica
 from .scheduler import Scheduler
 from .streams import Stream
@@ -52,6 +53,11 @@ LEARNER_LAG_MAX: Final = 20
 """Entries that a learner may lack when it is promoted: few, so that the limit matters."""
 
 _DIGEST_MASK = 2**61 - 1
+
+
+def first_identities(knobs: Knobs) -> tuple[str, ...]:
+    """Return the data directories that a run's first members begin with."""
+    return tuple(f"n{node + 1}.0" for node in range(knobs.nodes))
 
 
 def first_members(knobs: Knobs) -> Members:
@@ -137,6 +143,8 @@ class Server:
             max_inflight_appends=knobs.max_inflight_appends,
             incarnation=self.identity,
             learner_lag_max=LEARNER_LAG_MAX,
+            # The first members are new together; whoever is new later may have been wiped.
+            on_probation=self.identity not in first_identities(knobs),
         )
 
     @property
@@ -348,6 +356,10 @@ class Server:
         elif isinstance(effect, SendSnapshot):
             if self.on_snapshot_wanted is not None:
                 self.on_snapshot_wanted(self, effect.to, effect.index_min)
+        elif isinstance(effect, MemberRegressed):
+            raise OracleViolationError(
+                "kept-entries", f"{self.name} misses {effect.match_index} on {effect.node}"
+            )
         elif isinstance(effect, MembersChanged):
             self.digest = (self.digest * 31 + effect.index) & _DIGEST_MASK
         elif isinstance(effect, ReadReady):

@@ -209,3 +209,18 @@ def test_a_message_tells_who_pushed_it_wherever_it_goes(wire: Wire) -> None:
     assert letter["producerSub"] == "alice"
     wire.record("POST", f"/api/v1/dlq/{letter['id']}/replay")
     assert [message["producerSub"] for message in wire.pop()] == ["bob", "alice"]
+
+
+def test_only_an_admin_changes_the_membership() -> None:
+    path = "/api/v1/cluster/members"
+    for role, read, write in (
+        ("admin", 200, 200),
+        ("read-write", 200, 403),
+        ("read-only", 200, 403),
+        ("write-only", 403, 403),
+    ):
+        text = f"Bearer {token(role=role)}"
+        assert status(text, "GET", path) == read
+        for method in ("POST", "PUT"):
+            assert status(text, method, path) == write
+        assert status(text, "DELETE", f"{path}/n1") == write

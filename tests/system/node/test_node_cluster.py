@@ -222,11 +222,12 @@ def test_a_node_with_another_token_is_turned_away(
 ) -> None:
     cluster = make_cluster(3)
     stranger = cluster.nodes["n3"]
+    cluster.start()
+    stranger.kill()
     (tmp_path / "other-token").write_text("another token of some length")
     (tmp_path / "other-token").chmod(0o600)
     stranger.config["token_file"] = str(tmp_path / "other-token")
-    for node in cluster.nodes.values():
-        node.start()
+    stranger.start()
     leader = cluster.leader()
     assert leader is not stranger
     wait_until("a refusal", lambda: bool(leader.events("peer-refused")), 10.0)

@@ -29,7 +29,6 @@ from atleastonce.system.node.frames import (
 from atleastonce.system.node.handshake import CHALLENGE_BYTES, HandshakeError, admit, greet
 
 TOKEN = b"a token that all nodes know"
-PEERS = frozenset({"n1", "n2"})
 
 
 @given(st.lists(st.binary(max_size=50), max_size=6), st.lists(st.integers(0, 400), max_size=8))
@@ -91,7 +90,7 @@ async def _note(outcome: Outcome, task: Callable[[], Awaitable[str]]) -> None:
 
 
 def shake_hands(
-    dialer_token: bytes = TOKEN, node: str = "n1", to: str = "n2", peers: frozenset[str] = PEERS
+    dialer_token: bytes = TOKEN, node: str = "n1", to: str = "n2"
 ) -> tuple[Outcome, Outcome]:
     """What the dialer and the listener n2 conclude."""
     dialer: Outcome = []
@@ -108,8 +107,8 @@ def shake_hands(
 
         async def listen() -> str:
             async with right:
-                peer, channel, _ = await admit(right, TOKEN, "n2", peers, challenges[1])
-            return f"{peer} {channel}"
+                hello, _ = await admit(right, TOKEN, "n2", challenges[1])
+            return f"{hello.node} {hello.channel}"
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_note, dialer, dial)
@@ -127,7 +126,8 @@ def test_nodes_with_the_same_token_meet() -> None:
     ("changes", "reason"),
     [
         ({"dialer_token": b"another token of that length"}, "does not know this cluster's token"),
-        ({"node": "n9"}, "'n9' is not a peer of this cluster"),
+        ({"node": "n2"}, "'n2' cannot be the name of a peer"),
+        ({"node": "n 9"}, "'n 9' cannot be the name of a peer"),
         ({"to": "n3"}, "looks for 'n3', and this is n2"),
     ],
 )
@@ -176,7 +176,7 @@ def test_garbage_ends_a_handshake_on_either_side(garbage: bytes) -> None:
                 return "welcome"
 
             async def listen(stream: trio.abc.Stream = left) -> str:
-                await admit(stream, TOKEN, "n2", PEERS, bytes(CHALLENGE_BYTES))
+                await admit(stream, TOKEN, "n2", bytes(CHALLENGE_BYTES))
                 return "admitted"
 
             async with trio.open_nursery() as nursery:

@@ -266,7 +266,7 @@ async def speak(node: VirtualNode, channel: Any, frames: list[bytes], peer: str 
     client, side = trio.testing.memory_stream_pair()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(node.node.gate.serve, side)
-        buffer = await greet(client, TOKEN, peer, node.name, channel, bytes(CHALLENGE_BYTES))
+        buffer, _ = await greet(client, TOKEN, peer, node.name, channel, bytes(CHALLENGE_BYTES))
         assert isinstance(buffer, FrameBuffer)
         with trio.move_on_after(20):
             try:

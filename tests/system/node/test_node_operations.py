@@ -201,9 +201,10 @@ def test_health_says_what_an_operator_asks(make_cluster: MakeCluster) -> None:
         client.hang_up()
         assert set(health["raft"]) == {
             "role", "leader", "term", "voters", "applied", "commit", "last", "lag",
-            "quorumAckMs", "storageReady",
+            "quorumAckMs", "storageReady", "learners", "membership",
         }  # fmt: skip
         assert health["raft"]["voters"] == ["n1", "n2", "n3"]
+        assert (health["raft"]["learners"], health["raft"]["membership"]) == ([], "voter")
         assert health["raft"]["quorumAckMs"] < 5000
         assert health["raft"]["storageReady"] is True
         assert health["disk"]["state"] == "ok"

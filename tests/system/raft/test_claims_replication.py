@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atleastonce.system.raft.core import Appended, Apply, Receive, Refused
+from atleastonce.system.raft.core import Appended, Apply, MemberRegressed, Receive, Refused
 from atleastonce.system.raft.messages import AppendEntries, AppendReply, EntryKind
 from atleastonce.verifier.simulation.scripted import (
     FIVE,
@@ -305,3 +305,35 @@ def test_apply_effects_of_a_restarted_server_begin_at_the_start_of_its_log() -> 
 
 def _receive(message: AppendEntries) -> Receive:
     return Receive("n2", message)
+
+
+# A follower that has lost what it acknowledged
+
+
+def test_a_late_refusal_of_what_was_acknowledged_since_proves_nothing() -> None:
+    leader = ScriptedServer(log=[1] * 9)
+    leader.win()
+    leader.receive("n2", AppendReply(2, True, 10, 0))
+    leader.sent.clear()
+    for _ in range(3):
+        leader.receive("n2", AppendReply(2, False, 9, 0, 0, 4))
+    assert leader.outcomes_of(MemberRegressed) == []
+    [question] = leader.take_sent(AppendEntries, "n2")
+    leader.receive("n2", AppendReply(2, True, question.prev_index, question.round))
+    assert leader.core.match_index_of("n2") == 10
+
+
+def test_a_follower_that_lost_what_it_acknowledged_is_found_out_and_repaired() -> None:
+    cluster = ScriptedCluster(*(ScriptedServer(name, log=[1] * 5) for name in THREE))
+    leader = cluster.elect("n1")
+    leader.propose(b"x")
+    cluster.pass_time(200_000)
+    # An older copy of its own disk, with the same identity.
+    old = cluster.servers["n2"] = ScriptedServer("n2", log=[1] * 3)
+    old.now_us = leader.now_us
+    cluster.pass_time(500_000)
+    assert leader.outcomes_of(MemberRegressed) == [MemberRegressed("n2", 7)]
+    assert terms_of(old) == terms_of(leader)
+    leader.propose(b"y")
+    cluster.pass_time(200_000)
+    assert leader.core.match_index_of("n2") == leader.core.last_index

@@ -5,19 +5,21 @@ from __future__ import annotations
 from atleastonce.system.raft.core import (
     ChangeRefused,
     Checkpoint,
+    MembersKept,
     Read,
     ReadReady,
     Role,
     TransferDone,
     TransferLeadership,
 )
-from atleastonce.system.raft.events import AddLearner, Promote, Receive, Remove
+from atleastonce.system.raft.events import AddLearner, Promote, Receive, Record, Remove, Vouched
 from atleastonce.system.raft.members import Known, Members, encode_members
 from atleastonce.system.raft.messages import (
     AppendEntries,
     AppendReply,
     Entry,
     EntryKind,
+    RequestVote,
     TimeoutNow,
     VoteReply,
 )
@@ -253,3 +255,32 @@ def test_a_wiped_voter_is_replaced_by_removing_adding_and_promoting_it() -> None
     assert leader.core.members == Members(THREE, (), (Known("n3", "new"),))
     assert cluster.servers["n3"].core.is_voter
     assert cluster.servers["n3"].applied == leader.applied
+
+
+def test_a_server_on_probation_neither_votes_nor_campaigns() -> None:
+    server = ScriptedServer("n3", incarnation="new", on_probation=True)
+    assert server.receive("n1", RequestVote(5, 9, 4, False, True)) == []
+    for _ in range(3):
+        server.tick()
+    assert (server.core.term, server.sent) == (0, [])
+    server.step(Vouched())
+    assert server.receive("n1", RequestVote(5, 9, 4, False, True)) == [VoteReply(5, True, False)]
+
+
+def test_a_probation_ends_when_the_membership_names_the_data_directory() -> None:
+    server = ScriptedServer("n3", incarnation="new", on_probation=True)
+    members = Members(THREE, (), (Known("n3", "old"),))
+    server.receive("n1", AppendEntries(1, 0, 0, 0, 0, (config(1, 1, members),)))
+    assert server.receive("n2", RequestVote(5, 9, 4, False, True)) == []
+    members = Members(THREE, (), (Known("n3", "new"),))
+    server.receive("n1", AppendEntries(1, 1, 1, 0, 0, (config(1, 2, members),)))
+    assert server.receive("n2", RequestVote(5, 9, 4, False, True)) == [VoteReply(5, True, False)]
+
+
+def test_data_directories_are_recorded_once_and_never_overwritten() -> None:
+    leader = scripted_leader()
+    leader.change(Record((Known("n1", "i1"), Known("n2", "i2"), Known("n9", "i9"))))
+    assert leader.core.members == Members(THREE, (), (Known("n1", "i1"), Known("n2", "i2")))
+    leader.receive("n2", accepted(1, 2))
+    leader.change(Record((Known("n2", "other"),)))
+    assert leader.outcomes_of(MembersKept) == [MembersKept(1)]

@@ -99,7 +99,8 @@ def test_a_late_refusal_from_before_the_follower_caught_up_is_ignored() -> None:
     server.sent.clear()
     server.receive("n2", AppendReply(1, False, 1, 0, 0, 1))
     server.propose(b"y")
-    [message] = server.take_sent(AppendEntries, "n2")
+    question, message = server.take_sent(AppendEntries, "n2")
+    assert question.entries == ()
     assert message.prev_index == 2
 
 
