@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,48 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from .secrets import PASSPHRASE_VARIABLE
+
 ANSWER_BYTES_MAX: Final = 1 << 20
 
 
 class BadUrlError(ValueError):
-    """Not the URL of a node; the message names it."""
+    """Not the URL of a node, or no files to ask it with; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """PEM files for `https`.
+
+    Attributes:
+        authority: Certificates to trust; None for the system's.
+        certificate: Shown to nodes that ask for one.
+        key: Its private key; encrypted ones need `PASSPHRASE_VARIABLE` in the environment.
+    """
+
+    authority: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """Read the files.
+
+        Raises:
+            BadUrlError: One of them cannot be used.
+        """
+        try:
+            context = ssl.create_default_context(cafile=self.authority)
+        except OSError as error:
+            reason = f"cannot use the certificates in {self.authority}: {error}"
+            raise BadUrlError(reason) from None
+        if self.certificate is not None:
+            # Given even if empty: an encrypted key is then refused instead of asked about.
+            passphrase = os.environ.get(PASSPHRASE_VARIABLE, "")
+            try:
+                context.load_cert_chain(self.certificate, self.key, password=lambda: passphrase)
+            except (OSError, ValueError) as error:
+                raise BadUrlError(f"cannot use {self.certificate}: {error}") from None
+        return context
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +76,18 @@ class Told:
         return self.health.get("status") == "healthy"
 
 
-def ask_health(url: str, timeout_s: float, authority: Path | None) -> Told:
+def ask_health(url: str, timeout_s: float, trust: Trust) -> Told:
     """Ask one node.
 
     Args:
         url: `http://host:port` or `https://host:port`.
         timeout_s: How long to wait for it.
-        authority: Certificates to trust for `https`; None for the system's.
+        trust: For `https`.
 
     Raises:
         BadUrlError: That is no such URL.
     """
-    connection = _connect(url, timeout_s, authority)
+    connection = _connect(url, timeout_s, trust)
     try:
         connection.request("GET", "/health")
         body = connection.getresponse().read(ANSWER_BYTES_MAX)
@@ -68,7 +106,7 @@ def send(
     body: object,
     headers: dict[str, str],
     timeout_s: float,
-    authority: Path | None,
+    trust: Trust,
 ) -> tuple[int, dict[str, Any]]:
     """Send a request to one node; returns the status and the body.
 
@@ -76,7 +114,7 @@ def send(
         BadUrlError: That is no such URL.
         OSError: The node does not answer, or not by JSON.
     """
-    connection = _connect(url, timeout_s, authority)
+    connection = _connect(url, timeout_s, trust)
     try:
         data = None if body is None else msgspec.json.encode(body)
         connection.request(method, path, data, headers)
@@ -89,7 +127,7 @@ def send(
         connection.close()
 
 
-def _connect(url: str, timeout_s: float, authority: Path | None) -> http.client.HTTPConnection:
+def _connect(url: str, timeout_s: float, trust: Trust) -> http.client.HTTPConnection:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -98,9 +136,5 @@ def _connect(url: str, timeout_s: float, authority: Path | None) -> http.client.
     if parts.scheme not in ("http", "https") or not host:
         raise BadUrlError(f"{url!r} is no URL of a node; use http://HOST:PORT")
     if parts.scheme == "https":
-        try:
-            context = ssl.create_default_context(cafile=authority)
-        except OSError as error:
-            raise BadUrlError(f"cannot use the certificates in {authority}: {error}") from None
-        return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
+        return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=trust.context())
     return http.client.HTTPConnection(host, port or 6632, timeout=timeout_s)

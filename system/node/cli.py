@@ -16,9 +16,9 @@ from typing import Any, Final
 import click
 
 from ..storage.errors import DamagedCheckpointError, DamagedLogError, DirectoryLockedError
-from .asking import BadUrlError, Told, ask_health
+from .asking import BadUrlError, Told, Trust, ask_health
 from .dumping import NoLogError, dump, open_folder, verify
-from .member_command import DEFAULT_URL, EXIT_OK, EXIT_UNWELL, members
+from .member_command import DEFAULT_URL, EXIT_OK, EXIT_UNWELL, members, with_trust
 from .saying import say
 
 EXIT_USAGE: Final = 2
@@ -32,9 +32,6 @@ _TIMEOUT: Final = click.option(
     default=3.0,
     show_default=True,
     help="Seconds to wait for each node.",
-)
-_AUTHORITY: Final = click.option(
-    "--ca", type=click.Path(path_type=Path), help="Certificates to trust for https URLs."
 )
 _JSON: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _FOLDER: Final = click.argument("data_dir", type=click.Path(path_type=Path))
@@ -95,11 +92,19 @@ def run(config: Path) -> int:
 @broker.command()
 @_URLS
 @_TIMEOUT
-@_AUTHORITY
+@with_trust
 @_JSON
-def status(urls: Sequence[str], timeout_s: float, ca: Path | None, as_json: bool) -> int:
+def status(
+    urls: Sequence[str],
+    timeout_s: float,
+    ca: Path | None,
+    cert: Path | None,
+    key: Path | None,
+    as_json: bool,
+) -> int:
     """Ask each node for its health; status 1 unless all of them are healthy."""
-    told = [ask_health(url, timeout_s, ca) for url in urls or (DEFAULT_URL,)]
+    trust = Trust(ca, cert, key)
+    told = [ask_health(url, timeout_s, trust) for url in urls or (DEFAULT_URL,)]
     if as_json:
         click.echo(
             json.dumps([one.health or {"url": one.url, "error": one.trouble} for one in told])

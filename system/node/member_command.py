@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import click
 
-from .asking import ask_health, send
+from .asking import Trust, ask_health, send
 from .saying import say
 
 EXIT_OK: Final = 0
@@ -25,6 +25,21 @@ _ACTIONS: Final = {
     "replace": "NODE",
     "set": "NODE...",
 }
+
+
+Command = TypeVar("Command", bound=Callable[..., int])
+
+
+def with_trust(command: Command) -> Command:
+    """Give a command the options that make a `Trust`."""
+    file = click.Path(path_type=Path)
+    for option in (
+        click.option("--key", type=file, help="The private key of --cert."),
+        click.option("--cert", type=file, help="The certificate for nodes that ask for one."),
+        click.option("--ca", type=file, help="Certificates to trust for https URLs."),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command()
@@ -44,7 +59,7 @@ _ACTIONS: Final = {
     show_default=True,
     help="Seconds to wait for each node.",
 )
-@click.option("--ca", type=click.Path(path_type=Path), help="Certificates to trust for https URLs.")
+@with_trust
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def members(
     words: Sequence[str],
@@ -53,6 +68,8 @@ def members(
     token_file: Path | None,
     timeout_s: float,
     ca: Path | None,
+    cert: Path | None,
+    key: Path | None,
     as_json: bool,
 ) -> int:
     """List the members, or change them.
@@ -60,8 +77,9 @@ def members(
     Actions: add NODE [--address IP:PORT] (as a learner), promote NODE, remove NODE, replace NODE
     (whose data folder was lost), set NODE... (these become the voters). Any node takes them.
     """
+    trust = Trust(ca, cert, key)
     if not words or words[0] not in _ACTIONS:
-        return _show([*words, *urls] or [DEFAULT_URL], timeout_s, ca, as_json)
+        return _show([*words, *urls] or [DEFAULT_URL], timeout_s, trust, as_json)
     action, nodes = words[0], words[1:]
     if not nodes or (action != "set" and len(nodes) > 1):
         raise click.UsageError(f"usage: atleastonce broker members {action} {_ACTIONS[action]}")
@@ -71,7 +89,7 @@ def members(
     method, path, body = _request(action, nodes, address)
     for url in urls or (DEFAULT_URL,):
         try:
-            status, answer = send(url, method, path, body, headers, timeout_s, ca)
+            status, answer = send(url, method, path, body, headers, timeout_s, trust)
         except OSError as error:
             say(f"atleastonce: {url}: {error}")
             continue
@@ -102,9 +120,9 @@ def _request(action: str, nodes: Sequence[str], address: str | None) -> tuple[st
     return "POST", f"{named}/{action}", None
 
 
-def _show(urls: Sequence[str], timeout_s: float, ca: Path | None, as_json: bool) -> int:
+def _show(urls: Sequence[str], timeout_s: float, trust: Trust, as_json: bool) -> int:
     """What the first node that answers knows; without its leader's help."""
-    told = [ask_health(url, timeout_s, ca) for url in urls]
+    told = [ask_health(url, timeout_s, trust) for url in urls]
     first = next((one for one in told if one.health), None)
     if first is None:
         say(f"atleastonce: no node answers: {told[0].url}: {told[0].trouble}")

@@ -173,6 +173,7 @@ def test_dump_log_prints_every_record_and_payloads_only_when_asked(data: Path) -
         (("broker", "status", "http://127.0.0.1:99999"), "99999"),
         (("broker", "status", "--timeout", "0"), "timeout"),
         (("broker", "status", "--ca", "/nonexistent", "https://127.0.0.1:1"), "/nonexistent"),
+        (("broker", "status", "--cert", "/nonexistent", "https://127.0.0.1:1"), "/nonexistent"),
         (("broker", "run", "/nonexistent.json"), "/nonexistent.json"),
         (("broker", "dance"), "dance"),
         (("--colour",), "--colour"),

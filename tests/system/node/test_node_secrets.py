@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import os
 import socket
 import ssl
 import subprocess
@@ -135,11 +136,12 @@ def secured(make_cluster: MakeCluster, tmp_path: Path) -> Secured:
     ca.cert_pem.write_to_path(authority)
     cluster = make_cluster(3)
     context = ssl.create_default_context(cafile=authority)
+    own = encrypted_files(ca, tmp_path, "client")
+    context.load_cert_chain(own["certificate"], own["key"], password=PASSPHRASE)
     for name, node in cluster.nodes.items():
         files = encrypted_files(ca, tmp_path, name)
         del node.config["token_file"]
-        node.config["client_tls"] = files
-        node.config["peer_tls"] = {**files, "authority": str(authority)}
+        node.config["client_tls"] = node.config["peer_tls"] = {**files, "authority": str(authority)}
         node.config["jwt_secret_file"] = secret_file(tmp_path, "jwt", JWT_SECRET)
         node.environment = {TOKEN_VARIABLE: TOKEN, PASSPHRASE_VARIABLE: PASSPHRASE}
         node.context = context
@@ -195,8 +197,9 @@ def outputs_of_commands(secured: Secured, node: NodeProcess) -> Iterator[tuple[s
     url = f"https://127.0.0.1:{node.port}"
     authority = str(secured.folder / "ca.pem")
     for command in ("status", "members"):
-        arguments = ["broker", command, url, "--ca", authority, "--json"]
-        yield command, run_cli(arguments)
+        shown = ["--cert", str(secured.folder / "client.pem")]
+        shown += ["--key", str(secured.folder / "client.key")]
+        yield command, run_cli(["broker", command, url, "--ca", authority, *shown, "--json"])
 
 
 def outputs_of_data(_: Secured, node: NodeProcess) -> Iterator[tuple[str, bytes]]:
@@ -208,7 +211,11 @@ def outputs_of_data(_: Secured, node: NodeProcess) -> Iterator[tuple[str, bytes]
 def run_cli(arguments: list[str]) -> bytes:
     program = "import sys; from atleastonce.system.node.cli import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, timeout=30, check=True
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        timeout=30,
+        check=True,
+        env={**os.environ, PASSPHRASE_VARIABLE: PASSPHRASE},
     )
     assert done.stdout
     return done.stdout + done.stderr
