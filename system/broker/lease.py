@@ -10,7 +10,8 @@ pure function from a position to the next one. House rules:
 - Marks say how often what lies beyond the cursor was delivered under a lease: (last, count) pairs,
   each for the offsets up to `last` that no mark before it covers. A leased delivery counts one more
   than the mark that it starts in, or 1, and never reaches beyond that mark: all messages of a
-  delivery carry one number, and it must be true of each.
+  delivery carry one number, and it must be true of each. A count of 0 keeps what counts anew apart
+  from what does not.
 - Only an explicit `failed` spends the retry budget. Expiry and crashes raise the attempt count
   and nothing else.
 
@@ -190,11 +191,11 @@ def filed(
     The rest of the batch counts anew; what an earlier, longer delivery held beyond it does not.
     """
     last = _batch_last(position)
-    return Position(
-        through,
-        released=_remembered(position, now_us, answers),
-        marks=_beyond(position.marks, through if last is None else max(through, last)),
-    )
+    end = through if last is None else max(through, last)
+    marks = _beyond(position.marks, end)
+    if marks and end > through:
+        marks = ((end, 0), *marks)
+    return Position(through, released=_remembered(position, now_us, answers), marks=marks)
 
 
 def passed_over(position: Position, through: int, now_us: int) -> Position:
@@ -209,7 +210,7 @@ def _batch_last(position: Position) -> int | None:
     """Last offset of the batch in delivery, or of the marked one after its release, if any."""
     if position.lease is not None:
         return position.lease.last
-    return position.marks[0][0] if position.marks else None
+    return position.marks[0][0] if position.attempt else None
 
 
 def _beyond(marks: tuple[tuple[int, int], ...], offset: int) -> tuple[tuple[int, int], ...]:

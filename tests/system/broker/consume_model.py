@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+SECOND = 1_000_000
+
 Ack = tuple[str, str]
 """(name, status)"""
 
@@ -46,7 +48,9 @@ class Row:
         return last
 
     def repeats_max(self) -> int | None:
-        return self.repeated_last() - self.committed or None
+        following = [offset for offset in self.counts if offset > self.committed]
+        before_counted = min(following, default=0) - self.committed - 1
+        return max(self.repeated_last() - self.committed, before_counted) or None
 
     def forget_through(self, offset: int) -> None:
         self.counts = {o: count for o, count in self.counts.items() if o > offset}
@@ -61,13 +65,24 @@ class Model:
     """
 
     retry_limit: int
-    delay: int = 0
-    max_age: int = 0
+    delay_s: int = 0
+    window_s: int = 0
+    max_age_s: int = 0
     logs: dict[str, list[str]] = field(default_factory=dict)
     created: dict[str, list[int]] = field(default_factory=dict)
     starts: dict[str, int] = field(default_factory=dict)
     rows: dict[tuple[str, str], Row] = field(default_factory=dict)
     dead: list[tuple[str, str, str, int]] = field(default_factory=list)
+
+    @property
+    def options(self) -> dict[str, int]:
+        """The queue's, as the product names them."""
+        return {
+            "retryLimit": self.retry_limit,
+            "delayedProcessing": self.delay_s,
+            "windowBuffer": self.window_s,
+            "maxWaitTimeSeconds": self.max_age_s,
+        }
 
     def row(self, partition: str, group: str) -> Row:
         fresh = Row(self.starts.get(partition, 0) - 1)
@@ -82,9 +97,11 @@ class Model:
         return "queued"
 
     def visible(self, partition: str, now: int) -> int:
-        """How many messages of a log are not hidden by a delay."""
+        """How many messages of a log are not hidden by a delay, or by a write just now."""
         times = self.created.get(partition, [])
-        return sum(1 for time in times if time + self.delay <= now)
+        if times and now < times[-1] + self.window_s * SECOND:
+            return 0
+        return sum(1 for time in times if time + self.delay_s * SECOND <= now)
 
     def hold_ends(self, group: str, now: int) -> list[int]:
         """When the next messages of this group's free partitions come out of hiding."""
@@ -93,7 +110,10 @@ class Model:
             row = self.row(partition, group)
             wanted = row.committed + 1
             if not row.is_live(now) and self.visible(partition, now) <= wanted < len(log):
-                ends.append(self.created[partition][wanted] + self.delay)
+                times = self.created[partition]
+                ends.append(
+                    max(times[wanted] + self.delay_s * SECOND, times[-1] + self.window_s * SECOND)
+                )
         return ends
 
     def retain(self, now: int) -> None:
@@ -102,7 +122,11 @@ class Model:
             rows = [row for (name, _), row in self.rows.items() if name == partition]
             held = [row.committed + 1 for row in rows if row.is_live(now)]
             start = self.starts.get(partition, 0)
-            while start < len(times) and now - times[start] > self.max_age and start not in held:
+            while (
+                start < len(times)
+                and now - times[start] > self.max_age_s * SECOND
+                and start not in held
+            ):
                 start += 1
             self.starts[partition] = start
             for row in rows:
@@ -169,7 +193,7 @@ class Model:
         renewed = 0
         for row in self.rows.values():
             if row.lease == lease and row.is_live(now):
-                row.expires = max(row.expires, now + seconds * 1_000_000)
+                row.expires = max(row.expires, now + seconds * SECOND)
                 renewed += 1
         return renewed
 

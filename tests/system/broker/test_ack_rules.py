@@ -217,6 +217,19 @@ def test_on_one_message_dlq_beats_failed_beats_retry(driver: Driver) -> None:
     assert [letter.message.transaction_id for letter in driver.dead()] == ["a"]
 
 
+def test_what_counts_anew_is_not_delivered_with_what_does_not(driver: Driver) -> None:
+    driver.push("a", "b", "c", "d")
+    lease = driver.pop(3).lease_id
+    driver.ack(("a", "retry"), lease=lease)
+    lease = driver.pop(2).lease_id
+    driver.ack(("a", "dlq"), lease=lease)
+    (run,) = driver.pop(9).runs
+    assert ([message.transaction_id for message in run.messages], run.attempt) == (["b"], 1)
+    driver.ack(("b", "completed"))
+    (run,) = driver.pop(9).runs
+    assert ([message.transaction_id for message in run.messages], run.attempt) == (["c"], 2)
+
+
 def test_the_error_of_a_dead_letter_falls_back(driver: Driver) -> None:
     driver.configure(retryLimit=0)
     driver.push("a", "b", "c")

@@ -63,15 +63,13 @@ class ConsumeRules(RuleBasedStateMachine):
 
     leases: Bundle[Taken] = Bundle("leases")
 
-    delay_s = 0
+    delay_s = window_s = 0
 
     def __init__(self) -> None:
         super().__init__()
         self.driver = Driver()
-        self.driver.configure(
-            retryLimit=RETRY_LIMIT, maxWaitTimeSeconds=MAX_AGE_S, delayedProcessing=self.delay_s
-        )
-        self.model = Model(RETRY_LIMIT, self.delay_s * SECOND_US, MAX_AGE_S * SECOND_US)
+        self.model = Model(RETRY_LIMIT, self.delay_s, self.window_s, MAX_AGE_S)
+        self.driver.configure("q", **self.model.options)
         self.used: set[str] = set()
         self.registered: set[str] = set()
         self.requests: dict[str, tuple[str, int]] = {}
@@ -379,9 +377,9 @@ class ConsumeRules(RuleBasedStateMachine):
 
 
 class ConsumeRulesWithHolds(ConsumeRules):
-    """The same in a queue that hides what is younger than some seconds."""
+    """The same in a queue that hides what is young, and all of what was just written to."""
 
-    delay_s = 7
+    delay_s, window_s = 7, 4
 
 
 SETTINGS = settings(
