@@ -76,6 +76,14 @@ class Writer:
         wait_until("more pushes", lambda: len(self.taken) >= wanted, 40.0)
 
 
+def founded(cluster: Cluster) -> Cluster:
+    """Start a cluster for the first time; a busy machine takes seconds to start a process."""
+    for node in cluster.nodes.values():
+        node.start()
+    cluster.wait_healthy(60.0)
+    return cluster
+
+
 def joining(cluster: Cluster, name: str) -> NodeProcess:
     """A node of a new name that knows the others and waits to be taken in."""
     pattern = cluster.nodes["n1"]
@@ -130,8 +138,7 @@ def wait_recorded(client: Client, *names: str) -> None:
 def test_nodes_come_and_go_while_clients_write_and_nothing_is_lost(
     make_cluster: MakeCluster,
 ) -> None:
-    cluster = make_cluster(3, storage=SMALL)
-    cluster.start()
+    cluster = founded(make_cluster(3, storage=SMALL))
     n2 = cluster.nodes["n2"]
     client = n2.client(60.0)
     wait_recorded(client, "n1", "n2", "n3")
@@ -181,8 +188,7 @@ def test_nodes_come_and_go_while_clients_write_and_nothing_is_lost(
 
 
 def test_a_wiped_voter_never_votes_and_the_others_go_on(make_cluster: MakeCluster) -> None:
-    cluster = make_cluster(3)
-    cluster.start()
+    cluster = founded(make_cluster(3))
     leader = cluster.leader()
     victim, other = cluster.followers()
     client = other.client(40.0)
@@ -211,8 +217,7 @@ def test_a_wiped_voter_never_votes_and_the_others_go_on(make_cluster: MakeCluste
 def test_a_voter_that_was_away_follows_a_leader_that_it_has_never_heard_of(
     make_cluster: MakeCluster,
 ) -> None:
-    cluster = make_cluster(3)
-    cluster.start()
+    cluster = founded(make_cluster(3))
     n2, n3 = cluster.nodes["n2"], cluster.nodes["n3"]
     client = n2.client(60.0)
     wait_recorded(client, "n1", "n2", "n3")
