@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ import msgspec
 from ..raft.members import Checkpoint
 from .errors import ClosedStoreError, DamagedCheckpointError, DiskFailedError
 from .mapping import let_go_of_pages
+from .readers import Readers
 
 Row = tuple[bytes, bytes | None]
 """Key and value; None deletes the row."""
@@ -80,9 +80,7 @@ class CheckpointStore:
         self._environment = environment
         self._rows_stated = 0
         # Growing the map needs an instant without readers.
-        self._readers = 0
-        self._idle = threading.Condition()
-        self._is_closed = False
+        self._readers = Readers()
 
     @classmethod
     def open(
@@ -236,13 +234,12 @@ class CheckpointStore:
         return entries
 
     def _grow(self) -> None:
-        with self._idle:
-            self._idle.wait_for(lambda: self._readers == 0)
+        with self._readers.alone():
             self._environment.set_mapsize(2 * self._environment.info()["map_size"])
 
     @contextmanager
-    def _reading(self) -> Iterator[lmdb.Transaction[bytes]]:
-        with self._reader():
+    def _reading(self, *, is_long: bool = False) -> Iterator[lmdb.Transaction[bytes]]:
+        with self._reader(is_long=is_long):
             try:
                 with self._environment.begin(db=self._rows) as transaction:
                     yield transaction
@@ -275,7 +272,7 @@ class CheckpointStore:
             DamagedCheckpointError: A row or the store is damaged.
         """
         count = 0
-        with self._reading() as transaction, transaction.cursor() as cursor:
+        with self._reading(is_long=True) as transaction, transaction.cursor() as cursor:
             stated = transaction.stat(self._rows)["entries"]
             found = cursor.first()
             while found:
@@ -318,7 +315,7 @@ class CheckpointStore:
         Raises:
             DiskFailedError: The disk refused.
         """
-        with self._reader():
+        with self._reader(is_long=True):
             try:
                 descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
                 try:
@@ -334,23 +331,15 @@ class CheckpointStore:
 
     def close(self) -> None:
         """Let go of the store, once nobody reads it; a read from then on is refused."""
-        with self._idle:
-            self._is_closed = True
-            self._idle.wait_for(lambda: self._readers == 0)
+        self._readers.close()
         self._environment.close()
 
     @contextmanager
-    def _reader(self) -> Iterator[None]:
-        with self._idle:
-            if self._is_closed:
+    def _reader(self, *, is_long: bool) -> Iterator[None]:
+        with self._readers.reading(is_long=is_long) as is_open:
+            if not is_open:
                 raise ClosedStoreError(f"{self._file} is closed")
-            self._readers += 1
-        try:
             yield
-        finally:
-            with self._idle:
-                self._readers -= 1
-                self._idle.notify_all()
 
     def _value(self, key: bytes, content: bytes) -> bytes:
         value = content[_CRC_BYTES:]
