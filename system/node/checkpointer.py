@@ -83,7 +83,7 @@ class Checkpointer:
         self._limits = limits
         self._logbook = logbook
         self._counters = counters
-        self._meter = LogMeter(applier.applied_index)
+        self._meter = LogMeter(applier.applied_index, limits.tail_bytes)
         self._committed_bytes = 0
         self._committed_at = trio.lowlevel.current_clock().current_time()
         self._is_due = trio.Event()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-_MARK_BYTES: Final = 256 * 1024
+MARK_BYTES_MAX: Final = 256 * 1024
+_MARKS_A_TAIL: Final = 8
 _MARK_ENTRIES: Final = 1024
 _ENTRY_BYTES: Final = 64
 """About what an entry takes beside its data, in memory and on disk."""
@@ -14,12 +15,18 @@ _ENTRY_BYTES: Final = 64
 class LogMeter:
     """Remembers at which index how many bytes had been applied, every now and then.
 
+    Args:
+        index: Everything up to here was applied before.
+        tail_bytes: The least distance that will be asked for; an eighth of it is how exact the
+            answers are, or `MARK_BYTES_MAX`.
+
     Attributes:
         total_bytes: Applied since the start.
     """
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, tail_bytes: int) -> None:
         self.total_bytes = 0
+        self._mark_bytes = max(1, min(MARK_BYTES_MAX, tail_bytes // _MARKS_A_TAIL))
         self._last_index = index
         self._marks: deque[tuple[int, int]] = deque([(index, 0)])
 
@@ -28,7 +35,7 @@ class LogMeter:
         self.total_bytes += data_bytes + _ENTRY_BYTES
         self._last_index = index
         mark_index, mark_bytes = self._marks[-1]
-        if self.total_bytes - mark_bytes >= _MARK_BYTES or index - mark_index >= _MARK_ENTRIES:
+        if self.total_bytes - mark_bytes >= self._mark_bytes or index - mark_index >= _MARK_ENTRIES:
             self.mark()
 
     def mark(self) -> None:

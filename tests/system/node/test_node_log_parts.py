@@ -15,8 +15,8 @@ from atleastonce.system.raft.messages import Entry, EntryKind
 NOTHING = Checkpoint()
 
 
-def filled(count: int, data_bytes: int) -> LogMeter:
-    meter = LogMeter(0)
+def filled(count: int, data_bytes: int, tail_bytes: int = 32 << 20) -> LogMeter:
+    meter = LogMeter(0, tail_bytes)
     for index in range(1, count + 1):
         meter.note(index, data_bytes)
     return meter
@@ -34,8 +34,13 @@ def test_nothing_lies_far_behind_a_young_log() -> None:
     assert filled(10, 1000).index_behind(1 << 20) == 0
 
 
+def test_a_short_tail_is_found_though_no_checkpoint_has_marked_it() -> None:
+    index = filled(60, 300, tail_bytes=4000).index_behind(4000)
+    assert 4000 <= (60 - index) * 364 <= 5000
+
+
 def test_small_entries_are_told_apart_where_they_were_marked() -> None:
-    meter = LogMeter(7)
+    meter = LogMeter(7, 32 << 20)
     for index in range(8, 20):
         meter.note(index, 10)
         meter.mark()
