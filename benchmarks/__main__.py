@@ -17,6 +17,7 @@ NAMES = (
     "node_http",
     "broker_load",
     "partitions",
+    "many_partitions",
     "request_stages",
     "restart",
     "raft_simulation",
