@@ -76,6 +76,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     timeout_grace_s: float = 2.0
     leak_s: float = 2.0
     clock_slack_s: float = 0.005
+    clock_slew: float = 0.005
     pace_window_s: float = 5.0
     pace_age_s: float = 3.0
     pace_overhead_s: float = 0.1

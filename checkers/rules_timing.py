@@ -46,10 +46,11 @@ def _long_pause(first: Delivery, second: Delivery, world: World) -> str | None:
 
 def judge_early(job: Job, world: World) -> Iterator[Finding]:
     """Started before its due time, or before the back-off after a run that threw."""
-    slack_ns = world.ns("clock_slack_s")
+    slack_ns, slew = world.ns("clock_slack_s"), world.contract.bounds.clock_slew
     due_ns = min((d.not_before_ns for d in job.dispatches if d.not_before_ns >= 0), default=-1)
     pickups = [delivery for delivery in job.deliveries if delivery.is_pickup]
-    if pickups and due_ns >= 0 and pickups[0].start_ns < due_ns - slack_ns:
+    cut_ns = slack_ns + slew * max(0, due_ns - job.first_invoke_ns)
+    if pickups and due_ns >= 0 and pickups[0].start_ns < due_ns - cut_ns:
         ahead = seconds(due_ns - pickups[0].start_ns)
         yield Finding(
             "early",
@@ -63,7 +64,7 @@ def judge_early(job: Job, world: World) -> Iterator[Finding]:
             continue
         wait_ns = backoff_ns(job.dispatches[0], previous.attempt) if job.dispatches else 0
         due_ns = previous.ended_ns + wait_ns
-        if following.start_ns < due_ns - slack_ns:
+        if following.start_ns < due_ns - slack_ns - slew * wait_ns:
             after = seconds(following.start_ns - previous.ended_ns)
             yield Finding(
                 "early",

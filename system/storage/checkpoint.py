@@ -23,6 +23,7 @@ from ..raft.members import Checkpoint
 from .errors import ClosedStoreError, DamagedCheckpointError, DiskFailedError
 from .mapping import let_go_of_pages
 from .readers import Readers
+from .short_store import read_whole
 
 Row = tuple[bytes, bytes | None]
 """Key and value; None deletes the row."""
@@ -137,9 +138,12 @@ class CheckpointStore:
         data = self._file
         environment = self._environment
         needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
-        if size and size < needed:
-            # Touching a page behind the end of the file would kill the process.
-            raise _damaged(data, f"the store has {size} of {needed} bytes")
+        try:
+            if size and size < needed:
+                read_whole(data, needed, self._value)
+        except (lmdb.Error, OSError) as error:
+            reason = f"the store has {size} of {needed} bytes: {error}"
+            raise _damaged(data, reason) from error
         try:
             self._meta = environment.open_db(b"meta", create=not size)
             self._rows = environment.open_db(b"rows", create=not size)

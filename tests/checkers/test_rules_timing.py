@@ -70,6 +70,11 @@ def test_clock_slack_is_not_early(broken: Broken) -> None:
     assert broken("0.0 dispatch a delay=2" + run("w1", "a", 1.996, 2.2) + END) == set()
 
 
+def test_clock_under_correction_may_cut_a_delay_by_its_share_and_no_more(broken: Broken) -> None:
+    assert broken("0.0 dispatch a delay=10" + run("w1", "a", 9.95, 10.2) + END) == set()
+    assert broken("0.0 dispatch a delay=10" + run("w1", "a", 9.94, 10.2) + END) == {"early"}
+
+
 THREW = """
     0.0 dispatch a backoff=1,3 tries=4
     0.1 w1 got a#1

@@ -246,3 +246,40 @@ def test_a_full_disk_refuses_the_commit_and_keeps_the_last_one(closed: Path) -> 
         assert store.position == Checkpoint(3, 1)
         store.commit(payloads(5000, 5000), Checkpoint(4, 1))
         assert len(list(store.rows())) == 7000
+
+
+def test_a_store_that_ends_early_is_taken_if_nothing_is_missing_and_else_refused(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "c"
+    with opened(file, must_exist=False) as store:
+        store.commit(payloads(0, 2000), Checkpoint(1, 1))
+        store.commit([(key, None) for key, _ in payloads(10, 1990)], Checkpoint(2, 1))
+        for index in range(3, 12):
+            # What the last pages hold moves to freed ones further in front.
+            store.commit(payloads(0, 10, 100 + index), Checkpoint(index, 1))
+        rows = list(store.rows())
+    whole = file.read_bytes()
+    taken = refused = 0
+    for pages in range(1, len(whole) // 4096 - 2):
+        file.write_bytes(whole[: -4096 * pages])
+        try:
+            with opened(file, must_exist=True) as store:
+                assert list(store.rows()) == rows
+                taken += 1
+        except DamagedCheckpointError:
+            refused += 1
+    assert taken > 0
+    assert refused > 0
+    assert list(tmp_path.glob(".short-*")) == []
+
+
+def test_a_store_that_ends_in_the_middle_of_a_value_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "c"
+    with opened(file, must_exist=False) as store:
+        store.commit(payloads(1, 3, 1 << 20), Checkpoint(1, 1))
+    whole = file.read_bytes()
+    for pages in (20, 100):
+        file.write_bytes(whole[: -4096 * pages])
+        with pytest.raises(DamagedCheckpointError), opened(file, must_exist=True):
+            pass
