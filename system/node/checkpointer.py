@@ -17,7 +17,7 @@ from ..raft.members import Checkpoint, Members
 from ..raft.messages import Entry
 from .applier import Applier
 from .counters import Counters
-from .log_meter import LogMeter
+from .log_meter import LogMeter, disposable_index
 from .logbook import Logbook
 from .opening import StoreInForce
 from .storage_limits import StorageLimits
@@ -172,12 +172,16 @@ class Checkpointer:
     def _let_go(self) -> None:
         """Let the log go up to the checkpoint, but for a tail, and what a member may need."""
         limits, meter = self._limits, self._meter
-        index = min(self.position.index, meter.index_behind(limits.tail_bytes))
-        floor = self.own_floor
-        if floor is None:
-            floor = self.log_floor
-        if floor < index and len(self._core.members.servers) > 1:
-            index = max(floor, meter.index_behind(limits.hold_bytes))
+        floor: int | None = None
+        if len(self._core.members.servers) > 1:
+            own = self.own_floor
+            floor = self.log_floor if own is None else own
+        index = disposable_index(
+            self.position.index,
+            meter.index_behind(limits.tail_bytes),
+            meter.index_behind(limits.hold_bytes),
+            floor,
+        )
         if index > self.purged_index:
             self.purged_index = index
             meter.forget(index)

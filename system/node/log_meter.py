@@ -62,3 +62,18 @@ class LogMeter:
         """Entries up to this one are not asked for any more."""
         while len(self._marks) > 1 and self._marks[1][0] <= index:
             self._marks.popleft()
+
+
+def disposable_index(checkpoint: int, tail: int, hold: int, floor: int | None) -> int:
+    """Up to which entry the log may go; never beyond the checkpoint.
+
+    Args:
+        checkpoint: The last entry that the durable checkpoint holds.
+        tail: The entry behind which the tail lies that is kept in any case.
+        hold: The entry behind which lies what is kept for a member that is further behind.
+        floor: All other members hold everything up to here; None when there are none.
+    """
+    index = min(checkpoint, tail)
+    if floor is not None and floor < index:
+        index = max(floor, min(index, hold))
+    return index

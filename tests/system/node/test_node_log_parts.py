@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 
 from atleastonce.system.broker.commands import Push, PushItem
 from atleastonce.system.broker.machine import Machine
 from atleastonce.system.broker.planner import Planner
 from atleastonce.system.node.applier import Applier
-from atleastonce.system.node.log_meter import LogMeter
+from atleastonce.system.node.log_meter import LogMeter, disposable_index
 from atleastonce.system.raft.members import Checkpoint, Members, encode_members
 from atleastonce.system.raft.messages import Entry, EntryKind
 
@@ -49,6 +51,22 @@ def test_small_entries_are_told_apart_where_they_were_marked() -> None:
     meter.forget(15)
     assert meter.index_behind(100 * 74) == 0
     assert meter.index_behind(4 * 74) == 15
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
+def test_no_log_goes_that_the_checkpoint_lacks(
+    checkpoint: int, tail: int, hold: int, floor: int
+) -> None:
+    for known in (None, floor):
+        assert disposable_index(checkpoint, tail, hold, known) <= checkpoint
+
+
+def test_log_is_held_for_a_member_as_far_as_there_is_room() -> None:
+    assert disposable_index(137, 139, 140, 134) == 137
+    assert disposable_index(137, 130, 100, None) == 130
+    assert disposable_index(137, 130, 100, 134) == 130
+    assert disposable_index(137, 130, 100, 120) == 120
+    assert disposable_index(137, 130, 110, 90) == 110
 
 
 def test_a_restarted_meter_knows_nothing_older() -> None:
