@@ -46,7 +46,8 @@ _ALL: Final = (
         "a node acknowledges entries that its disk has not synced yet",
         "lost",
         "kill-all",
-        (("disk", "lossy"),),
+        # A checkpoint would betray at boot that the log behind it is gone: such a node refuses.
+        (("disk", "lossy"), ("checkpoint_ms", "3600000")),
     ),
     Bug(
         "commit-by-minority",

@@ -60,7 +60,7 @@ def node_config(
         die_with_parent=True,
         parent_pid=os.getpid(),
         time_of_day_file=str(run.node_time_of_day(node)) if has_clock_faults else None,
-        storage=SHORT_LOG,
+        storage=msgspec.structs.replace(SHORT_LOG, checkpoint_ms=settings.checkpoint_ms),
     )
     try:
         return check_config(config)

@@ -43,6 +43,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     heartbeat_ms: Annotated[
         int, Meta(ge=5, le=20_000, extra=_about("system", "pause between a leader's heartbeats"))
     ] = 100
+    checkpoint_ms: Annotated[
+        int,
+        Meta(ge=50, le=3_600_000, extra=_about("system", "pause between a node's checkpoints")),
+    ] = 250
     base_port: Annotated[
         int,
         Meta(

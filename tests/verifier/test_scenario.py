@@ -48,7 +48,9 @@ def test_bug_brings_its_nemesis_and_settings_and_says_so() -> None:
 
     assert scenario.nemeses == ("kill-all",)
     assert scenario.settings.disk == "lossy"
-    assert scenario.notes == ("ack-before-fsync: chose --nemesis kill-all --set disk=lossy",)
+    assert scenario.settings.checkpoint_ms == 3_600_000
+    chosen = "--nemesis kill-all --set disk=lossy --set checkpoint_ms=3600000"
+    assert scenario.notes == (f"ack-before-fsync: chose {chosen}",)
 
 
 def test_nemesis_given_by_hand_is_kept_beside_the_settings_that_fit() -> None:
@@ -58,7 +60,8 @@ def test_nemesis_given_by_hand_is_kept_beside_the_settings_that_fit() -> None:
 
     assert scenario.nemeses == ("kill-leader",)
     assert scenario.settings.disk == "lossy"
-    assert scenario.notes == ("ack-before-fsync: chose --set disk=lossy",)
+    chosen = "--set disk=lossy --set checkpoint_ms=3600000"
+    assert scenario.notes == (f"ack-before-fsync: chose {chosen}",)
 
 
 def test_setting_given_by_hand_beats_the_fitting_one() -> None:
