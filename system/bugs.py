@@ -54,6 +54,8 @@ _ALL: Final = (
         "a leader counts its own copy alone as a majority, and sends copies with its heartbeats",
         "lost",
         "kill-leader",
+        # What is acknowledged between two heartbeats is what its death loses.
+        (("heartbeat_ms", "200"),),
     ),
     Bug(
         "answer-by-log-index",
