@@ -115,6 +115,22 @@ def wait_healthy(system: OwnSystem, name: str) -> None:
     raise TimeoutError(f"{name} is not healthy within {PATIENCE_S:g} s")
 
 
+def wait_saved(system: OwnSystem, name: str) -> None:
+    """Wait until a node's checkpoint holds all that it has applied."""
+    ends = time.monotonic() + PATIENCE_S
+    while time.monotonic() < ends:
+        health = system.health(name)
+        storage, raft = (health or {}).get("storage"), (health or {}).get("raft")
+        if (
+            isinstance(storage, dict)
+            and isinstance(raft, dict)
+            and storage["checkpoint"] == raft["applied"]
+        ):
+            return
+        time.sleep(0.02)
+    raise TimeoutError(f"{name} made no checkpoint of everything within {PATIENCE_S:g} s")
+
+
 def memory(system: OwnSystem, name: str) -> dict[str, float]:
     """Resident memory of a node in MiB: all of it, and what is no page of a file."""
     pid = system.nodes[name].pid
@@ -141,7 +157,7 @@ def measure(count: int, nodes: int) -> dict[str, object]:
             )
             found[f"{phase}_resident_mib"] = memory(system, leader)
         leader = system.leader()
-        time.sleep(2.0)
+        wait_saved(system, leader)
         system.nodes[leader].kill()
         system.nodes[leader].wait()
         began = time.monotonic()
