@@ -156,7 +156,8 @@ def _faults(
 
 
 def _healed_s(fault: Fault) -> float:
-    return fault.at_s + fault.duration_s + NEMESES[fault.kind].healing_s
+    # Whole milliseconds, like its parts: a sum of floats may lie a hair above the limit it names.
+    return round(fault.at_s + fault.duration_s + NEMESES[fault.kind].healing_s, 3)
 
 
 def _least_limit(

@@ -6,7 +6,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from atleastonce.nemesis.fault import Fault
@@ -133,6 +133,7 @@ def _plan_if_any(names: list[str], seed: int, limit_s: float) -> tuple[Fault, ..
 
 
 @given(SEEDS, MIXES)
+@example(316_897_430_122, ["pause-leader", "kill-leader", "kill-all"])
 def test_the_least_time_limit_of_a_mix_is_one_that_works(seed: int, names: list[str]) -> None:
     limit_s = 4.0
     for _ in names:
