@@ -63,6 +63,7 @@ def run_worker(app: Application, settings: WorkerSettings) -> int:
 def _consume(session: WorkerSession) -> int:
     outages = 0
     while not _is_over(session):
+        asked_ns = time.monotonic_ns()
         try:
             batch = next_batch(session)
         except BrokerError as error:
@@ -72,11 +73,13 @@ def _consume(session: WorkerSession) -> int:
                 session.close()
                 return REFUSED_EXIT
             outages += 1
+            session.tell_pops(asked_ns)
             log_event("pop failed", error=str(error), outages=outages)
             pause_s = OUTAGE_PAUSE_S_FIRST * 2.0 ** min(outages - 1, 10)
             session.signals.pause(min(OUTAGE_PAUSE_S_MAX, pause_s))
             continue
         outages = 0
+        session.tell_pops(None)
         if batch is not None:
             _run_batch(session, batch)
         elif session.pending_pop is None and session.settings.block_for_s <= 0:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+import uuid
 from dataclasses import replace
 from typing import Final
 
@@ -18,6 +19,8 @@ import trio
 
 from ..client import AsyncClient, ClientOptions, load_security
 from .config import SupervisorConfig
+from .control_desk import ControlDesk
+from .core.control import Action
 from .fleet import Fleet
 from .fork_link import ForkLink
 from .generations import ForkServers
@@ -52,6 +55,7 @@ class Master:
         self._changed = trio.Event()
         self._state: PoolState = "starting"
         self._stop_said = trio.Event()
+        self._instance = uuid.uuid4().hex
         self._own: set[int] = set()
         bugs = config.planted() | frozenset(config.worker.bugs)
         settings = msgspec.structs.replace(
@@ -81,6 +85,7 @@ class Master:
             config.workers, config.restart_policy(), settings, directory, bugs, log, self._change
         )
         self._servers = ForkServers(config, directory, self._fleet, self._own, log)
+        self._desk = ControlDesk(directory.root, self._instance, self._obey, log)
 
     async def run(self) -> None:
         """Run until a signal says stop and every process is gone.
@@ -101,6 +106,7 @@ class Master:
                 )
                 nursery.start_soon(self._watch_signals)
                 nursery.start_soon(self._keep_status)
+                nursery.start_soon(self._desk.keep)
                 nursery.start_soon(leases.serve, listener)
                 await self._serve(leases)
                 nursery.cancel_scope.cancel()
@@ -160,13 +166,36 @@ class Master:
         """Take the stop signals; the workers hear of it before anything else happens."""
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async for number in signals:
-                if self._fleet.stopping:
-                    continue
-                self._fleet.stop()
-                self._state = "terminating"
-                self._log.info("terminating", signal=signal.Signals(number).name)
-                self._stop_said.set()
-                self._change()
+                self._stop(signal.Signals(number).name)
+
+    def _stop(self, reason: str) -> None:
+        """Have every worker finish, and end when they have; what comes after waits for that."""
+        if self._fleet.stopping:
+            return
+        self._fleet.stop()
+        self._state = "terminating"
+        self._log.info("terminating", reason=reason)
+        self._stop_said.set()
+        self._change()
+
+    def _obey(self, action: Action) -> str | None:
+        """Do what a request asks, or say why not."""
+        if action is Action.TERMINATE:
+            self._stop("terminate")
+        elif self._fleet.stopping:
+            return "the supervisor is terminating"
+        elif action is Action.PAUSE:
+            self._fleet.pause()
+        elif action is Action.CONTINUE:
+            self._fleet.resume()
+        else:
+            self._servers.restart()
+        return None
+
+    def _present_state(self) -> PoolState:
+        if self._state == "running" and self._fleet.paused:
+            return "paused" if self._fleet.is_empty else "pausing"
+        return self._state
 
     def _change(self) -> None:
         self._servers.look()
@@ -190,8 +219,16 @@ class Master:
             t_ns=time.monotonic_ns(),
             master=os.getpid(),
             fork_server=None if self._servers.current is None else self._servers.current.pid,
-            state=self._state,
+            state=self._present_state(),
             circuit=self._fleet.pool.circuit.value,
             workers=view_workers(self._fleet.workers.values(), self._directory.workers),
+            instance=self._instance,
+            desired=self._config.workers,
+            code=self._servers.code,
+            is_restarting=self._servers.is_restarting,
+            restart_failure=self._servers.failure,
+            heartbeat_timeout_s=self._config.heartbeat_timeout_s,
+            not_consuming_after_s=self._config.not_consuming_after_s,
+            controls=self._desk.answered,
         )
         replace_file(self._directory.status, status)

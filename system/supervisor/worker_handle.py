@@ -49,6 +49,7 @@ class Worker:
         shutdown_said: Whether it settles what it holds by itself.
         was_killed: Whether the master ended it for something that is not its fault.
         was_asked: Whether the master asked it to finish.
+        failing_since_ns: When the first of its pops since the last good one was made, or None.
         state: What it does, as last seen.
         job: The job it runs, as last seen.
         since_ns: When that state began.
@@ -64,6 +65,7 @@ class Worker:
     shutdown_said: bool = False
     was_killed: bool = False
     was_asked: bool = False
+    failing_since_ns: int | None = None
     state: WorkerState = "idle"
     job: str | None = None
     since_ns: int = 0
