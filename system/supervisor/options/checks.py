@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from ...client import SecurityFilesError, load_security
 from ..core.renewal import RETRY_US
 from .budget import (
     heartbeat_timeout_s,
@@ -12,7 +13,7 @@ from .budget import (
     renewal_interval_s,
     shutdown_grace_s,
 )
-from .shapes import DAY_S, Options, PoolOptions
+from .shapes import DAY_S, DriverOptions, Options, PoolOptions, security_files
 
 Finding = tuple[tuple[str, ...], str]
 """The paths of the options that are looked at, and the line."""
@@ -118,6 +119,11 @@ def _check_driver(options: Options) -> Iterator[Finding]:
             ("master.lease_service", renewal),
             f"master.lease_service is false; {renewal} needs it: only the master renews",
         )
+    try:
+        load_security(security_files(driver))
+    except SecurityFilesError as error:
+        name = str(error).partition(":")[0]
+        yield (f"driver.{name}",), f"driver.{error}"
     for endpoint in driver.endpoints:
         host, colon, port = endpoint.rpartition(":")
         if not (host and colon and port.isdecimal() and 0 < int(port) < 65536):
@@ -206,6 +212,11 @@ def _check_unserved(options: Options) -> Iterator[Finding]:
             ("driver.ack_batch",),
             f"driver.ack_batch is {driver.ack_batch}; every job is acknowledged by itself: want 1",
         )
+    if driver.bulk_batch != DriverOptions().bulk_batch:
+        yield (
+            ("driver.bulk_batch",),
+            f"driver.bulk_batch is {driver.bulk_batch}; a dispatch sends one job: leave it out",
+        )
     if driver.after_commit:
         yield (
             ("driver.after_commit",),
@@ -222,8 +233,6 @@ def _check_unserved_pool(path: str, pool: PoolOptions) -> Iterator[Finding]:
             f"{path}.balance is off with {len(pool.queues)} queues; a worker pops one: want auto "
             "or simple, or one queue",
         )
-    if pool.rest_s:
-        yield (f"{path}.rest_s",), f"{path}.rest_s is {pool.rest_s:g}; workers do not rest: want 0"
     if pool.force:
         yield (f"{path}.force",), f"{path}.force is true; there is no maintenance mode to ignore"
     if not pool.quiet:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from ...client import SecurityFiles
 from ...jobs.settings import PARTITIONS_MAX, PREFETCH_MAX
 
 PROCESS_LIMIT_MAX = 4096
@@ -200,3 +201,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     master: MasterOptions
     driver: DriverOptions
     pools: dict[str, PoolOptions]
+
+
+def security_files(driver: DriverOptions) -> SecurityFiles | None:
+    """Return what a guarded broker asks for; None when nothing is named."""
+    files = SecurityFiles(
+        authority=driver.authority,
+        certificate=driver.certificate,
+        key=driver.key,
+        passphrase_file=driver.passphrase_file,
+        token_file=driver.token_file,
+    )
+    return None if files == SecurityFiles() else files
