@@ -95,10 +95,11 @@ class Dispatch:
         if self.body.unique is not None:
             return broker.transaction(self._with_lock())
         if self.delay_s > 0:
-            return broker.timers([self._timer()])
-        return broker.push([self._item()])
+            return broker.timers([self.timer()])
+        return broker.push([self.item()])
 
-    def _item(self) -> dict[str, object]:
+    def item(self) -> dict[str, object]:
+        """The message that it becomes, as a push has it."""
         return {
             "queue": self.queue,
             "partition": self.partition,
@@ -106,7 +107,8 @@ class Dispatch:
             "payload": Envelope(self.body),
         }
 
-    def _timer(self) -> dict[str, object]:
+    def timer(self) -> dict[str, object]:
+        """The timer that pushes it after its delay."""
         return broker.schedule_operation(
             self.queue,
             f"delay:{self.body.id}",
@@ -122,8 +124,8 @@ class Dispatch:
             "kv": [take_operation(self.body.unique, self.body.id, self.unique_for_s)]
         }
         if self.delay_s > 0:
-            return {**body, "timers": [self._timer()]}
-        return {**body, "operations": [{"type": "push", "items": [self._item()]}]}
+            return {**body, "timers": [self.timer()]}
+        return {**body, "operations": [{"type": "push", "items": [self.item()]}]}
 
     def read(
         self,
