@@ -45,15 +45,15 @@ def test_what_a_payload_does_not_say_is_not_there() -> None:
 
 def test_rules_travel_in_fields_of_their_own() -> None:
     app = Application(SETTINGS)
-    app.job("work", retry_for_s=2, unique_for_s=9, unique_key=str, unique_until="processing")(
+    app.job("send", retry_for_s=2, unique_for_s=9, unique_key=str, unique_until="processing")(
         nothing
     )
-    prepared = prepare_dispatch(app, "work", 7)
+    prepared = prepare_dispatch(app, "send", 7)
     body = decode_job(encode_payload(Envelope(prepared.body)))
     assert body.deadline is not None
     assert body.deadline.span_us == 2_000_000
     assert body.unique is not None
-    assert (body.unique.name, body.unique.until) == ("unique/work/7", "processing")
+    assert (body.unique.name, body.unique.until) == ("unique/send/7", "processing")
 
 
 def test_deadline_is_renewed_by_its_span() -> None:

@@ -76,7 +76,7 @@ def test_dispatch_that_is_sent_again_is_the_same_job(on_node: FeatureBench) -> N
     name = register(on_node)
     dispatcher = SyncDispatcher(on_node.own.client)
     prepared = prepare_dispatch(on_node.app, name, None)
-    own = {"job_id": prepared.body.id, "request_id": prepared.request_id}
+    own: dict[str, Any] = {"job_id": prepared.body.id, "request_id": prepared.request_id}
     first = dispatcher.dispatch(on_node.app, name, None, **own)
     again = dispatcher.dispatch(on_node.app, name, None, **own)
     assert (first.status, again.status) == ("queued", "queued")
