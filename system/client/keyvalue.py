@@ -39,6 +39,7 @@ class KvAnswer(msgspec.Struct, frozen=True, kw_only=True):
         reason: Why a write was not carried out, such as `exists`.
         rows: What a list found, in the order of the keys.
         truncated: Whether a list ended before all was listed.
+        expires_at: When the row's lifetime ends, RFC 3339; None where it has none.
     """
 
     op: str
@@ -50,6 +51,7 @@ class KvAnswer(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     rows: tuple[KvListed, ...] = ()
     truncated: bool = False
+    expires_at: str | None = msgspec.field(default=None, name="expiresAt")
 
 
 class _Results(msgspec.Struct, frozen=True):
