@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from ..histories import attempts
 from ..histories.attempts import AttemptLog
 from ..system.jobs import (
     Application,
@@ -22,8 +23,18 @@ from ..system.jobs import (
     BatchReceived,
     JobContext,
     JobGaveUp,
+    Outcome,
 )
 from .jobs import JOB_NAME, JobKind
+
+# The jobs of this workload have nothing that skips them.
+_ENDS: Final[dict[Outcome, attempts.Outcome]] = {
+    Outcome.COMPLETED: "completed",
+    Outcome.THREW: "threw",
+    Outcome.RELEASED: "released",
+    Outcome.FAILED: "failed",
+    Outcome.TIMED_OUT: "timed_out",
+}
 
 ATTEMPTS_VARIABLE: Final = "ATLEASTONCE_ATTEMPTS"
 CODE_VARIABLE: Final = "ATLEASTONCE_CODE"
@@ -80,7 +91,7 @@ class AttemptRecorder:
 
     def on_ended(self, event: AttemptEnded) -> None:
         """The body has done its last act."""
-        self._log.ended(event.job_id, event.run, event.outcome.value, event.error)
+        self._log.ended(event.job_id, event.run, _ENDS[event.outcome], event.error)
 
     def on_acked(self, event: AttemptAcked) -> None:
         """The broker confirmed the run's end."""
