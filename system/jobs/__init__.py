@@ -16,6 +16,7 @@ from .failed import FailedJob, FailedStore
 from .middleware import RateLimited, Skip, ThrottlesExceptions, WithoutOverlapping
 from .payload import NotAJobError, decode_job, payload_digest
 from .requeue import forget_failed, list_failed, retry_failed
+from .rules import JobRules, Middleware, Proceed
 from .settings import ConnectionSettings, SettingError, WorkerSettings
 from .shared_state import guard
 from .worker import run_worker
@@ -36,10 +37,13 @@ __all__ = [
     "Job",
     "JobContext",
     "JobGaveUp",
+    "JobRules",
     "JobSpec",
+    "Middleware",
     "MissingModel",
     "NotAJobError",
     "Outcome",
+    "Proceed",
     "RateLimited",
     "SettingError",
     "Skip",

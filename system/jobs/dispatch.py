@@ -229,6 +229,8 @@ def prepare_dispatch(
         TypeError: The payload holds something that JSON cannot.
     """
     settings, spec = _find(target, job_name)
+    for pause_s in options.get("backoff_s") or ():
+        check_delay_s("backoff_s", pause_s)
     chosen = options.get("job_id") or str(uuid.uuid4())
     body = JobBody(
         job=job_name,
