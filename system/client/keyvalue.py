@@ -12,6 +12,14 @@ from .errors import CODE_MALFORMED, BrokerError
 from .wire import Response
 
 
+class KvRow(msgspec.Struct, frozen=True):
+    """One row of a listing; `value` is its JSON."""
+
+    key: str
+    version: int = 0
+    value: msgspec.Raw = msgspec.Raw(b"null")
+
+
 class KvAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One operation's result.
 
@@ -23,6 +31,8 @@ class KvAnswer(msgspec.Struct, frozen=True, kw_only=True):
         version: The row's version, 0 where there is none.
         value: The row's value as JSON: the new one, or the one that was in the way.
         reason: Why a write was not carried out, such as `exists`.
+        rows: What a listing found, in key order.
+        truncated: Whether there is more behind it.
     """
 
     op: str
@@ -32,6 +42,8 @@ class KvAnswer(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
     value: msgspec.Raw = msgspec.Raw(b"null")
     reason: str = ""
+    rows: tuple[KvRow, ...] = ()
+    truncated: bool = False
 
 
 class _Results(msgspec.Struct, frozen=True):

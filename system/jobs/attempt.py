@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import time
 
-import msgspec
-
 from .application import JobSpec
 from .batch import Batch, Stage
+from .batches.handle import BatchHandle, UnknownBatchError
+from .batches.state import Mark
 from .context import JobContext, JobFailed, JobReleased, clean_text, error_text
+from .delivery import Delivery
+from .encryption import UnsealError
 from .events import AttemptEnded, AttemptStarting, Cause, Outcome
 from .session import RunningAttempt, WorkerSession
 from .settlement import ack_completed, give_up, requeue
@@ -28,7 +30,12 @@ def pick_up(session: WorkerSession, batch: Batch, index: int) -> None:
         return
     assert delivery.body is not None, "a delivery without a problem and without a job"
     assert delivery.spec is not None, "a delivery without a problem and without a handler"
-    payload = msgspec.json.decode(delivery.body.data)
+    try:
+        payload = session.app.decode_data(delivery.body)
+    except UnsealError as unreadable:
+        text = clean_text(f"not readable: {unreadable}")
+        give_up(session, batch, index, Cause.NOT_A_JOB, text, run=None)
+        return
     tries = delivery.tries(session.settings)
     if 0 < tries < delivery.attempt:
         error = f"MaxAttemptsExceeded: picked up as attempt {delivery.attempt} of {tries}"
@@ -50,6 +57,7 @@ def _run(session: WorkerSession, attempt: RunningAttempt, spec: JobSpec) -> None
         batch.lease,
         session.settings.queue,
         delivery.message.partition,
+        _batch_of(session, delivery),
     )
     timeout_s = delivery.timeout_s(session.settings)
     started_ns = time.monotonic_ns()
@@ -72,7 +80,7 @@ def _run(session: WorkerSession, attempt: RunningAttempt, spec: JobSpec) -> None
         )
     )
     if outcome is Outcome.COMPLETED:
-        ack_completed(session, batch, index, run)
+        ack_completed(session, batch, index, run, attempt.mark)
     elif outcome is Outcome.RELEASED:
         requeue(session, batch, index, run, delay_s)
     elif outcome is Outcome.THREW and not is_last_attempt(delivery.attempt, attempt.tries):
@@ -96,7 +104,10 @@ def _call(
         # The alarm ends the attempt only between these two assignments.
         session.attempt = attempt
         session.signals.arm(timeout_s)
-        spec.run(context, attempt.payload)
+        if spec.skip_if_batch_cancelled and _is_cancelled(context.batch):
+            attempt.mark = Mark.SKIPPED
+        else:
+            spec.run(context, attempt.payload)
     except JobReleased as released:
         return Outcome.RELEASED, None, released.delay_s
     except JobFailed as failed:
@@ -108,6 +119,19 @@ def _call(
     finally:
         session.attempt = None
         session.signals.disarm()
+
+
+def _batch_of(session: WorkerSession, delivery: Delivery) -> BatchHandle | None:
+    if delivery.body is None or delivery.body.batch is None:
+        return None
+    return BatchHandle(session.members, delivery.body.batch)
+
+
+def _is_cancelled(batch: BatchHandle | None) -> bool:
+    try:
+        return batch is not None and batch.is_cancelled()
+    except UnknownBatchError:
+        return False
 
 
 def is_last_attempt(attempt: int, tries: int) -> bool:

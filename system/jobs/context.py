@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from .batches.handle import BatchHandle
 
 
 class JobReleased(BaseException):
@@ -37,6 +40,7 @@ class JobContext:
         lease: Lease it runs under.
         queue: Queue it came from.
         partition: Partition it came from.
+        batch: The batch that the job is a member of; None when it is of none.
     """
 
     job_id: str
@@ -47,6 +51,7 @@ class JobContext:
     lease: str
     queue: str
     partition: str
+    batch: BatchHandle | None = None
 
     def release(self, delay_s: float = 0.0) -> NoReturn:
         """End the attempt and have the job come back after `delay_s`; does not return."""

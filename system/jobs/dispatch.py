@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypedDict, TypeVar, Unpack
 
-from ..client import Answer, AsyncClient, BrokerError, Call, PushResult, SyncClient, TimerResult
+from ..client import Answer, AsyncClient, BrokerError, Call, PushResult, TimerResult
 from ..client import calls as broker
 from .application import Application
+from .callbacks import CallbackRef, callback_link, reference
+from .links import Chain
 from .payload import (
     Envelope,
     JobBody,
@@ -18,6 +21,8 @@ from .payload import (
     payload_digest,
 )
 from .settings import ConnectionSettings
+
+C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +57,14 @@ class Dispatch:
         body: The job.
         delay_s: Delay; at 0 it is pushed at once.
         request_id: Id that every try carries.
+        connection: Connection that it is sent on; None is the dispatcher's own.
     """
 
     queue: str
     body: JobBody
     delay_s: float
     request_id: str
+    connection: str | None = None
 
     @property
     def partition(self) -> str:
@@ -70,26 +77,35 @@ class Dispatch:
         """SHA-256 of its data, hex."""
         return payload_digest(self.body.data)
 
-    def call(self) -> Call[tuple[PushResult, ...]] | Call[tuple[TimerResult, ...]]:
-        """What to ask the broker."""
-        envelope = Envelope(self.body)
-        if self.delay_s > 0:
-            operation = broker.schedule_operation(
-                self.queue,
-                f"delay:{self.body.id}",
-                delay_s=self.delay_s,
-                txn=self.body.id,
-                partition=self.partition,
-                payload=encode_payload(envelope),
-            )
-            return broker.timers([operation])
-        item = {
+    def with_body(self, body: JobBody) -> Dispatch:
+        """The same job, with more in its body."""
+        return replace(self, body=body)
+
+    def item(self) -> dict[str, object]:
+        """The message that it becomes, as a push has it."""
+        return {
             "queue": self.queue,
             "partition": self.partition,
             "transactionId": self.body.id,
-            "payload": envelope,
+            "payload": Envelope(self.body),
         }
-        return broker.push([item])
+
+    def timer(self) -> dict[str, object]:
+        """The timer that pushes it after its delay."""
+        return broker.schedule_operation(
+            self.queue,
+            f"delay:{self.body.id}",
+            delay_s=self.delay_s,
+            txn=self.body.id,
+            partition=self.partition,
+            payload=encode_payload(Envelope(self.body)),
+        )
+
+    def call(self) -> Call[tuple[PushResult, ...]] | Call[tuple[TimerResult, ...]]:
+        """What to ask the broker."""
+        if self.delay_s > 0:
+            return broker.timers([self.timer()])
+        return broker.push([self.item()])
 
     def read(
         self, answer: Answer[tuple[PushResult, ...]] | Answer[tuple[TimerResult, ...]]
@@ -134,6 +150,8 @@ class DispatchOptions(TypedDict, total=False):
         backoff_s: Back-off of this job; absent or None leaves it to the registration.
         partition: Its own ordering key; absent or None spreads by id.
         request_id: Id that every try carries; absent or None mints one.
+        connection: Connection to send it on; absent or None takes the registration's.
+        catch: A registered job or function that is called once when the job is given up.
     """
 
     job_id: str | None
@@ -143,6 +161,28 @@ class DispatchOptions(TypedDict, total=False):
     backoff_s: tuple[float, ...] | None
     partition: str | None
     request_id: str | None
+    connection: str | None
+    catch: CallbackRef | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A job of a chain or a batch.
+
+    Attributes:
+        job: Name it is registered under.
+        payload: What the handler is called with; anything that JSON can hold.
+        options: See `DispatchOptions`.
+    """
+
+    job: str
+    payload: object = None
+    options: DispatchOptions = field(default_factory=DispatchOptions)
+
+
+def step(job: CallbackRef, payload: object = None, **options: Unpack[DispatchOptions]) -> Step:
+    """A job of a chain or a batch, or a registered function."""
+    return Step(reference(job), payload, options)
 
 
 def prepare_dispatch(
@@ -163,38 +203,65 @@ def prepare_dispatch(
         ValueError: The application has no connection or no such job, or a number is negative.
         TypeError: The payload holds something that JSON cannot.
     """
+    connection = options.get("connection")
     if isinstance(target, Application):
-        if target.connection is None:
-            raise ValueError("the application has no connection settings")
-        if target.find(job_name) is None:
-            names = ", ".join(target.job_names)
-            raise ValueError(f"unknown job {job_name!r}; choose from: {names}")
-        settings = target.connection
+        connection = connection or target.require(job_name).connection
+        settings = target.route(connection)
+    elif connection or options.get("catch"):
+        raise ValueError("connection and catch need an application to be looked up in")
     else:
         settings = target
     delay_s = options.get("delay_s", 0.0)
     if delay_s < 0:
         raise ValueError(f"delay_s is {delay_s:g}; allowed: 0 or more")
     chosen = options.get("job_id") or str(uuid.uuid4())
+    data, encrypted = encode_data(payload), False
+    chain: Chain | None = None
+    if isinstance(target, Application):
+        data, encrypted = target.encode_data(job_name, chosen, payload)
+        catch = options.get("catch")
+        if catch is not None:
+            failure = callback_link(target, catch, f"{chosen}.catch", connection)
+            chain = Chain(id=chosen, catch=failure)
     body = JobBody(
         job=job_name,
         id=chosen,
-        data=encode_data(payload),
+        data=data,
         partition=options.get("partition") or partition_of(chosen, settings.partitions),
         tries=options.get("tries"),
         timeout_s=options.get("timeout_s"),
         backoff_s=options.get("backoff_s"),
+        chain=chain,
+        encrypted=encrypted,
     )
     request_id = options.get("request_id") or uuid.uuid4().hex
-    return Dispatch(settings.queue, body, delay_s, request_id)
+    return Dispatch(settings.queue, body, delay_s, request_id, connection)
+
+
+def chosen_client(connection: str | None, own: C, routes: Mapping[str, C]) -> C:
+    """The client of a connection; None is the dispatcher's own.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if connection is None:
+        return own
+    client = routes.get(connection)
+    if client is None:
+        names = ", ".join(routes) or "none"
+        raise ValueError(f"no client for connection {connection!r}; this dispatcher has: {names}")
+    return client
 
 
 class Dispatcher:
     """Dispatches from trio tasks."""
 
-    def __init__(self, client: AsyncClient) -> None:
-        """Use a client, which stays the caller's."""
+    def __init__(
+        self, client: AsyncClient, routes: Mapping[str, AsyncClient] | None = None
+    ) -> None:
+        """Use clients, which stay the caller's: one, and one for each further connection."""
         self._client = client
+        self._routes = dict(routes or {})
 
     async def dispatch(
         self,
@@ -222,38 +289,14 @@ class Dispatcher:
 
         Raises:
             BrokerError: The broker refused it, or its fate is unknown (`definite` is false).
+            ValueError: There is no client for its connection.
         """
         call: Call[Any] = dispatch.call()
-        answer: Answer[Any] = await self._client.call(
+        client = chosen_client(dispatch.connection, self._client, self._routes)
+        answer: Answer[Any] = await client.call(
             call,
             request_id=dispatch.request_id,
             deadline_s=deadline_s,
             first_endpoint=first_endpoint,
         )
-        return dispatch.read(answer)
-
-
-class SyncDispatcher:
-    """Dispatches from code without an event loop, such as a handler."""
-
-    def __init__(self, client: SyncClient) -> None:
-        """Use a client, which stays the caller's."""
-        self._client = client
-
-    def dispatch(
-        self,
-        target: Application | ConnectionSettings,
-        job_name: str,
-        payload: object,
-        **options: Unpack[DispatchOptions],
-    ) -> DispatchResult:
-        """Prepare and send a job; the options are those of `prepare_dispatch`.
-
-        Raises:
-            BrokerError: The broker refused it, or its fate is unknown (`definite` is false).
-            ValueError: See `prepare_dispatch`.
-        """
-        dispatch = prepare_dispatch(target, job_name, payload, **options)
-        call: Call[Any] = dispatch.call()
-        answer: Answer[Any] = self._client.call(call, request_id=dispatch.request_id)
         return dispatch.read(answer)
