@@ -15,14 +15,15 @@ from .events import (
     Cause,
     JobGaveUp,
     Outcome,
+    QueueBusy,
 )
 from .failed import FailedJob, FailedStore
 from .listeners import queued_listener
 from .notifications import notification
 from .payload import NotAJobError, decode_job, payload_digest
-from .requeue import forget_failed, list_failed, retry_failed
+from .requeue import flush_failed, forget_failed, list_failed, prune_failed, retry_failed
 from .settings import ConnectionSettings, SettingError, WorkerSettings
-from .sizing import QueueSize, queue_size
+from .sizing import QueueSize, busy_queues, queue_size
 from .sync_dispatcher import SyncDispatcher
 from .worker import run_worker
 
@@ -50,13 +51,16 @@ __all__ = [
     "JobSpec",
     "NotAJobError",
     "Outcome",
+    "QueueBusy",
     "QueueSize",
     "SettingError",
     "Step",
     "SyncDispatcher",
     "UnknownBatchError",
     "WorkerSettings",
+    "busy_queues",
     "decode_job",
+    "flush_failed",
     "flush_outbox",
     "forget_failed",
     "list_failed",
@@ -65,6 +69,7 @@ __all__ = [
     "prepare_batch",
     "prepare_chain",
     "prepare_dispatch",
+    "prune_failed",
     "queue_size",
     "queued_listener",
     "retry_batch",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..client import SyncClient
 from ..client import calls as broker
+from .application import Application
+from .events import QueueBusy
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +42,35 @@ def queue_size(client: SyncClient, queue: str, group: str) -> QueueSize:
     depth = client.depth(queue, group).value
     delayed = client.call(broker.count_timers(queue)).value
     return QueueSize(queue, depth.ready, depth.processing, delayed)
+
+
+def busy_queues(
+    client: SyncClient,
+    queues: Sequence[str],
+    group: str,
+    size_max: int,
+    app: Application | None = None,
+) -> tuple[tuple[QueueSize, ...], tuple[QueueBusy, ...]]:
+    """Count queues and find those that hold more than they should.
+
+    Args:
+        client: Whom to ask.
+        queues: Their names.
+        group: Group of their workers.
+        size_max: How many jobs a queue may hold.
+        app: Its listeners of `QueueBusy` hear of each busy queue.
+
+    Returns:
+        The size of every queue, and the busy ones.
+
+    Raises:
+        BrokerError: No node answered.
+    """
+    sizes = tuple(queue_size(client, queue, group) for queue in queues)
+    busy = tuple(
+        QueueBusy(size.queue, size.total, size_max) for size in sizes if size.total > size_max
+    )
+    if app is not None:
+        for event in busy:
+            app.notify(event)
+    return sizes, busy

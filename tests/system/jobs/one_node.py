@@ -45,6 +45,7 @@ class OneNode:
     """A node that is healthy once this is made."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
         client, peer = [("127.0.0.1", holder.getsockname()[1]) for holder in holders]
         for holder in holders:

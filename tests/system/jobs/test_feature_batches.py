@@ -29,7 +29,8 @@ def add_members(site: Site) -> None:
 
     @site.app.job("bad", tries=1)
     def bad(context: JobContext, payload: object) -> None:
-        assert (site.folder / "mended").exists(), "bad member"
+        if not (site.folder / "mended").exists():
+            raise ValueError("bad member")
 
     @site.app.job("skips", skip_if_batch_cancelled=True)
     def skips(context: JobContext, payload: object) -> None:
@@ -79,7 +80,7 @@ def test_batch_with_a_failing_member_is_cancelled_and_caught_once_and_never_done
     site.run_until_drained(workers=2)
     assert called(site) == ["catch", "finally"]
     caught = site.records("catch")[0]
-    assert (caught["job"], caught["error"]) == ("bad", "AssertionError: bad member")
+    assert (caught["job"], caught["error"]) == ("bad", "ValueError: bad member")
     state = batch.state()
     assert (state.cancelled, state.failed, state.pending, batch.progress()) == (True, 2, 2, 33)
 

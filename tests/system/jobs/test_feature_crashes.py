@@ -1,4 +1,4 @@
-"""Chains and batches under lost answers and killed workers: nothing is lost, nothing counts twice."""
+"""Chains and batches under lost answers and killed workers: none is lost, none counts twice."""
 
 from __future__ import annotations
 
