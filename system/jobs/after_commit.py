@@ -81,7 +81,8 @@ class AfterCommit(AbstractContextManager["AfterCommit"]):
         Args:
             send: Sends one.
             connection: The application's own; what it has not committed yet is part of it.
-            outbox: Whether dispatches are written into the transaction, too.
+            outbox: Whether dispatches are written into the transaction, too. Without it, what
+                cannot be sent after the commit is lost, and the error raised.
         """
         self.results: list[DispatchResult] = []
         self._send = send

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from ..client import SyncClient
 from ..client import calls as broker
 from .application import Application
 from .events import QueueBusy
+
+COUNTS_MAX: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +39,19 @@ class QueueSize:
 def queue_size(client: SyncClient, queue: str, group: str) -> QueueSize:
     """Count the jobs of a queue; one that does not exist has none.
 
+    Messages and timers are two questions: timers are counted before and after, and again if that
+    differs, so that a job on its way from one to the other is not missed.
+
     Raises:
         BrokerError: No node answered.
     """
-    depth = client.depth(queue, group).value
     delayed = client.call(broker.count_timers(queue)).value
+    for _ in range(COUNTS_MAX):
+        before = delayed
+        depth = client.depth(queue, group).value
+        delayed = client.call(broker.count_timers(queue)).value
+        if delayed == before:
+            break
     return QueueSize(queue, depth.ready, depth.processing, delayed)
 
 

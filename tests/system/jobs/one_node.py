@@ -28,6 +28,7 @@ from atleastonce.system.jobs import (
     JobGaveUp,
     SyncDispatcher,
     WorkerSettings,
+    queue_size,
     run_worker,
 )
 
@@ -171,11 +172,9 @@ class Site:
     def left(self, connection: ConnectionSettings | None = None) -> int:
         """Messages and timers that are not settled."""
         queue = (connection or self.connection).queue
-        from atleastonce.system.jobs import queue_size
-
         return queue_size(self.node.client, queue, "jobs").total
 
-    def run_until_drained(self, workers: int = 1, **changes: object) -> None:
+    def run_until_drained(self, workers: int = 1, **changes: Any) -> None:
         """Start workers, wait until nothing is left, stop them."""
         for _ in range(workers):
             self.start(**changes)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from atleastonce.system.client import BrokerError, ClientOptions, Endpoint, SyncClient
-from atleastonce.system.jobs import JobContext, SyncDispatcher, flush_outbox, step
+from atleastonce.system.jobs import AfterCommit, JobContext, SyncDispatcher, flush_outbox, step
 from atleastonce.system.jobs.after_commit import TABLE
 
 from .one_node import Site
@@ -41,6 +41,13 @@ def add_job(site: Site) -> None:
         site.log("shipped", payload)
 
 
+def place_an_order_and_break(site: Site, db: sqlite3.Connection, later: AfterCommit) -> None:
+    with later:
+        db.execute("INSERT INTO orders VALUES (4)")
+        later.dispatch(site.app, "ship", 4)
+        raise ZeroDivisionError
+
+
 @pytest.mark.parametrize("outbox", [True, False])
 def test_job_of_a_transaction_that_commits_runs_and_of_one_that_rolls_back_never(
     site: Site, db: sqlite3.Connection, outbox: bool
@@ -52,13 +59,9 @@ def test_job_of_a_transaction_that_commits_runs_and_of_one_that_rolls_back_never
         later.chain(site.app, [step("ship", 2), step("ship", 3)])
         assert site.left() == 0
     assert [result.status for result in later.results] == ["queued", "queued"]
-    with (
-        pytest.raises(ZeroDivisionError),
-        site.dispatcher.after_commit(db, outbox=outbox) as later,
-    ):
-        db.execute("INSERT INTO orders VALUES (4)")
-        later.dispatch(site.app, "ship", 4)
-        raise ZeroDivisionError
+    later = site.dispatcher.after_commit(db, outbox=outbox)
+    with pytest.raises(ZeroDivisionError):
+        place_an_order_and_break(site, db, later)
     assert later.results == []
     assert flush_outbox(site.dispatcher.send, db) == ()
     site.run_until_drained()
@@ -95,8 +98,6 @@ def test_job_that_was_sent_just_before_a_crash_is_not_doubled_by_the_outbox(
     def send_and_crash(dispatch: object) -> object:
         site.dispatcher.send(dispatch)  # type: ignore[arg-type]
         raise CrashError
-
-    from atleastonce.system.jobs import AfterCommit
 
     with pytest.raises(CrashError), AfterCommit(send_and_crash, db) as later:  # type: ignore[arg-type]
         later.dispatch(site.app, "ship", 1)
