@@ -33,6 +33,7 @@ class KvAnswer(msgspec.Struct, frozen=True, kw_only=True):
         reason: Why a write was not carried out, such as `exists`.
         rows: What a listing found, in key order.
         truncated: Whether there is more behind it.
+        expires_at: When the row's lifetime ends, RFC 3339; None where it has none.
     """
 
     op: str
@@ -44,6 +45,7 @@ class KvAnswer(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     rows: tuple[KvRow, ...] = ()
     truncated: bool = False
+    expires_at: str | None = msgspec.field(default=None, name="expiresAt")
 
 
 class _Results(msgspec.Struct, frozen=True):

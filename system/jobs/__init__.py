@@ -2,10 +2,14 @@
 
 from .after_commit import AfterCommit, flush_outbox
 from .application import Application, Job, JobSpec
-from .batches import BatchHandle, BatchState, UnknownBatchError, prepare_batch, retry_batch
+from .async_dispatcher import Dispatcher
+from .batches.dispatching import prepare_batch
+from .batches.handle import BatchHandle, UnknownBatchError
+from .batches.retrying import retry_batch
+from .batches.state import BatchState
 from .chain import prepare_chain
-from .context import JobContext
-from .dispatch import Dispatch, Dispatcher, DispatchResult, Step, prepare_dispatch, step
+from .context import JobContext, MissingModel
+from .dispatch import Dispatch, DispatchResult, Step, prepare_dispatch, step
 from .encryption import EncryptionKeys, EncryptionKeysError
 from .events import (
     AttemptAcked,
@@ -19,10 +23,18 @@ from .events import (
 )
 from .failed import FailedJob, FailedStore
 from .listeners import queued_listener
+from .middleware import (
+    RateLimited,
+    Skip,
+    SkipIfBatchCancelled,
+    ThrottlesExceptions,
+    WithoutOverlapping,
+)
 from .notifications import notification
 from .payload import NotAJobError, decode_job, payload_digest
 from .requeue import flush_failed, forget_failed, list_failed, prune_failed, retry_failed
 from .settings import ConnectionSettings, SettingError, WorkerSettings
+from .shared_state import guard
 from .sizing import QueueSize, busy_queues, queue_size
 from .sync_dispatcher import SyncDispatcher
 from .worker import run_worker
@@ -49,20 +61,27 @@ __all__ = [
     "JobContext",
     "JobGaveUp",
     "JobSpec",
+    "MissingModel",
     "NotAJobError",
     "Outcome",
     "QueueBusy",
     "QueueSize",
+    "RateLimited",
     "SettingError",
+    "Skip",
+    "SkipIfBatchCancelled",
     "Step",
     "SyncDispatcher",
+    "ThrottlesExceptions",
     "UnknownBatchError",
+    "WithoutOverlapping",
     "WorkerSettings",
     "busy_queues",
     "decode_job",
     "flush_failed",
     "flush_outbox",
     "forget_failed",
+    "guard",
     "list_failed",
     "notification",
     "payload_digest",

@@ -61,6 +61,7 @@ class _Written(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     body: JobBody
     delay_s: float
     request_id: str
+    unique_for_s: float = 0.0
     connection: str | None = None
 
 
@@ -154,7 +155,9 @@ def flush_outbox(send: Send, connection: DbConnection) -> tuple[DispatchResult, 
     connection.commit()
     results: list[DispatchResult] = []
     for row in rows:
-        dispatch = Dispatch(row.queue, row.body, row.delay_s, row.request_id, row.connection)
+        dispatch = Dispatch(
+            row.queue, row.body, row.delay_s, row.request_id, row.unique_for_s, row.connection
+        )
         results.append(send(dispatch))
         _remove(connection, dispatch)
     return tuple(results)
@@ -181,6 +184,7 @@ def _write(connection: DbConnection, dispatch: Dispatch) -> None:
         body=dispatch.body,
         delay_s=dispatch.delay_s,
         request_id=dispatch.request_id,
+        unique_for_s=dispatch.unique_for_s,
         connection=dispatch.connection,
     )
     text = msgspec.json.encode(written).decode()

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, Unpack, cast
 
 import msgspec
 
 from .context import JobContext
+from .delays import check_delay_s
 from .encryption import EncryptionKeys, UnsealError
 from .events import Event
 from .payload import JobBody, encode_data
+from .rules import NO_RULES, JobRules, RuleOptions, make_rules
 from .settings import ConnectionSettings
 
 E = TypeVar("E", bound=Event)
@@ -40,7 +42,6 @@ class JobSpec:
         timeout_s: Timeout; None takes the worker's, 0 is none.
         connection: Connection that it is dispatched on; None is the application's own.
         encrypted: Whether its data is sealed while it travels and lies.
-        skip_if_batch_cancelled: Whether it ends at once, unrun, in a batch that was cancelled.
     """
 
     name: str
@@ -49,9 +50,9 @@ class JobSpec:
     tries: int | None = None
     backoff_s: tuple[float, ...] | None = None
     timeout_s: float | None = None
+    rules: JobRules = NO_RULES
     connection: str | None = None
     encrypted: bool = False
-    skip_if_batch_cancelled: bool = False
 
 
 class Application:
@@ -90,15 +91,16 @@ class Application:
         failed: Callable[[Any, str], None] | None = None,
         connection: str | None = None,
         encrypted: bool = False,
-        skip_if_batch_cancelled: bool = False,
+        **rules: Unpack[RuleOptions],
     ) -> Callable[[D], D]:
         """Register the function `f(context, payload)` or the class that it decorates.
 
-        The arguments are the attributes of `JobSpec`.
+        See `JobSpec` and, for the rest, `RuleOptions`.
 
         Raises:
-            ValueError: The name is taken, or a number is negative.
+            ValueError: The name is taken, or a value cannot work.
         """
+        made = make_rules(rules)
 
         def register(target: D) -> D:
             chosen = name or target.__name__
@@ -106,17 +108,18 @@ class Application:
                 run, hook = _of_class(target)
             else:
                 run, hook = cast("Callable[[JobContext, Any], None]", target), None
+            hook = failed or hook
             self.add(
                 JobSpec(
                     chosen,
                     run,
-                    failed or hook,
+                    hook,
                     tries,
                     backoff_s,
                     timeout_s,
-                    connection=connection,
-                    encrypted=encrypted,
-                    skip_if_batch_cancelled=skip_if_batch_cancelled,
+                    made,
+                    connection,
+                    encrypted,
                 )
             )
             return target
@@ -135,17 +138,16 @@ class Application:
         """Register a job.
 
         Raises:
-            ValueError: The name is taken, or a number is negative.
+            ValueError: The name is taken, or a value cannot work.
         """
         if spec.name in self._jobs:
             raise ValueError(f"job {spec.name!r} is registered already")
         for label, value in (("tries", spec.tries), ("timeout_s", spec.timeout_s)):
             if value is not None and value < 0:
                 raise ValueError(f"{label} of job {spec.name!r} is {value:g}; allowed: 0 or more")
-        if any(pause < 0 for pause in spec.backoff_s or ()):
-            raise ValueError(
-                f"backoff_s of job {spec.name!r} is {spec.backoff_s}; allowed: 0 or more"
-            )
+        for pause_s in spec.backoff_s or ():
+            check_delay_s(f"backoff_s of job {spec.name!r}", pause_s)
+        spec.rules.check(spec.name)
         self._jobs[spec.name] = spec
 
     def find(self, name: str) -> JobSpec | None:

@@ -88,4 +88,8 @@ def _prepare(
     options.setdefault("connection", connection)
     if options.get("catch") is not None:
         raise ValueError(f"link {step.job!r} of a chain has a catch of its own; allowed: none")
-    return prepare_dispatch(app, step.job, step.payload, **options)
+    dispatch = prepare_dispatch(app, step.job, step.payload, **options)
+    if number and dispatch.body.unique is not None:
+        text = "is unique; allowed: the first one only"
+        raise ValueError(f"link {step.job!r} of a chain {text}")
+    return dispatch

@@ -5,14 +5,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, TypedDict, TypeVar, Unpack
 
-from ..client import Answer, AsyncClient, BrokerError, Call, PushResult, TimerResult
+from ..client import Answer, BrokerError, Call, PushResult, TimerResult, TransactionResult
 from ..client import calls as broker
-from .application import Application
+from .application import Application, JobSpec
 from .callbacks import CallbackRef, callback_link, reference
+from .debts import REASON_DUPLICATE
+from .delays import check_delay_s, delay_until_s, instant_us, wall_us
 from .links import Chain
 from .payload import (
+    Deadline,
     Envelope,
     JobBody,
     encode_data,
@@ -21,6 +25,7 @@ from .payload import (
     payload_digest,
 )
 from .settings import ConnectionSettings
+from .unique import holder_of, take_operation, unique_lock
 
 C = TypeVar("C")
 
@@ -33,10 +38,11 @@ class DispatchResult:
         job_id: The job.
         status: `queued`, `duplicate`, `scheduled` or `rescheduled`.
         partition: Partition it goes to.
-        offset: Offset of its message; None when it is delayed.
+        offset: Offset of its message; None when it is delayed or unique.
         digest: SHA-256 of its data, hex.
         answered_by: The node that answered, `host:port`.
         tries: How many tries it took.
+        holder: Of a unique job that is a duplicate: the job that keeps it out, which may be itself.
     """
 
     job_id: str
@@ -46,6 +52,7 @@ class DispatchResult:
     digest: str
     answered_by: str
     tries: int
+    holder: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,7 @@ class Dispatch:
         body: The job.
         delay_s: Delay; at 0 it is pushed at once.
         request_id: Id that every try carries.
+        unique_for_s: Lifetime of its lock, from when it is sent; only of a unique job.
         connection: Connection that it is sent on; None is the dispatcher's own.
     """
 
@@ -64,6 +72,7 @@ class Dispatch:
     body: JobBody
     delay_s: float
     request_id: str
+    unique_for_s: float = 0.0
     connection: str | None = None
 
     @property
@@ -76,6 +85,16 @@ class Dispatch:
     def digest(self) -> str:
         """SHA-256 of its data, hex."""
         return payload_digest(self.body.data)
+
+    def call(
+        self,
+    ) -> Call[tuple[PushResult, ...]] | Call[tuple[TimerResult, ...]] | Call[TransactionResult]:
+        """What to ask the broker."""
+        if self.body.unique is not None:
+            return broker.transaction(self._with_lock())
+        if self.delay_s > 0:
+            return broker.timers([self.timer()])
+        return broker.push([self.item()])
 
     def with_body(self, body: JobBody) -> Dispatch:
         """The same job, with more in its body."""
@@ -101,20 +120,28 @@ class Dispatch:
             payload=encode_payload(Envelope(self.body)),
         )
 
-    def call(self) -> Call[tuple[PushResult, ...]] | Call[tuple[TimerResult, ...]]:
-        """What to ask the broker."""
+    def _with_lock(self) -> dict[str, object]:
+        assert self.body.unique is not None, f"job {self.body.id} has no lock"
+        body: dict[str, object] = {
+            "kv": [take_operation(self.body.unique, self.body.id, self.unique_for_s)]
+        }
         if self.delay_s > 0:
-            return broker.timers([self.timer()])
-        return broker.push([self.item()])
+            return {**body, "timers": [self.timer()]}
+        return {**body, "operations": [{"type": "push", "items": [self.item()]}]}
 
     def read(
-        self, answer: Answer[tuple[PushResult, ...]] | Answer[tuple[TimerResult, ...]]
+        self,
+        answer: Answer[tuple[PushResult, ...]]
+        | Answer[tuple[TimerResult, ...]]
+        | Answer[TransactionResult],
     ) -> DispatchResult:
         """What the answer says.
 
         Raises:
             BrokerError: The broker refused the job.
         """
+        if isinstance(answer.value, TransactionResult):
+            return self._read_locked(answer.value, answer)
         if len(answer.value) != 1:
             text = f"{len(answer.value)} results for one job"
             raise BrokerError(200, "malformed_answer", text, definite=False)
@@ -138,29 +165,53 @@ class Dispatch:
             answer.tries,
         )
 
+    def _read_locked(self, result: TransactionResult, answer: Answer[Any]) -> DispatchResult:
+        status, holder = "scheduled" if self.delay_s > 0 else "queued", None
+        if not result.success:
+            if result.reason not in ("kv_precondition", REASON_DUPLICATE):
+                text = result.error or f"reason {result.reason}"
+                raise BrokerError(200, "refused", text, definite=answer.tries == 1)
+            status = "duplicate"
+            holder = holder_of(result) if result.reason == "kv_precondition" else self.body.id
+        return DispatchResult(
+            self.body.id,
+            status,
+            self.partition,
+            None,
+            self.digest,
+            str(answer.answered_by),
+            answer.tries,
+            holder,
+        )
+
 
 class DispatchOptions(TypedDict, total=False):
     """What a dispatch may say beyond name and payload.
 
     Attributes:
         job_id: Its id; absent or None mints a UUID.
-        delay_s: Delay, seconds.
+        delay_s: Delay, seconds, up to 90 days.
+        delay_until: When it may run at the earliest, instead of `delay_s`; with a time zone.
         tries: Tries of this job; absent or None leaves it to the registration.
         timeout_s: Timeout of this job; absent or None leaves it to the registration.
         backoff_s: Back-off of this job; absent or None leaves it to the registration.
         partition: Its own ordering key; absent or None spreads by id.
         request_id: Id that every try carries; absent or None mints one.
+        retry_until: Until when it may be tried, with a time zone; overrides its tries. Absent or
+            None takes `retry_for_s` of the registration, from now.
         connection: Connection to send it on; absent or None takes the registration's.
         catch: A registered job or function that is called once when the job is given up.
     """
 
     job_id: str | None
     delay_s: float
+    delay_until: datetime | None
     tries: int | None
     timeout_s: float | None
     backoff_s: tuple[float, ...] | None
     partition: str | None
     request_id: str | None
+    retry_until: datetime | None
     connection: str | None
     catch: CallbackRef | None
 
@@ -200,29 +251,14 @@ def prepare_dispatch(
         options: See `DispatchOptions`.
 
     Raises:
-        ValueError: The application has no connection or no such job, or a number is negative.
+        ValueError: The application has no connection or no such job, or a value cannot work.
         TypeError: The payload holds something that JSON cannot.
     """
-    connection = options.get("connection")
-    if isinstance(target, Application):
-        connection = connection or target.require(job_name).connection
-        settings = target.route(connection)
-    elif connection or options.get("catch"):
-        raise ValueError("connection and catch need an application to be looked up in")
-    else:
-        settings = target
-    delay_s = options.get("delay_s", 0.0)
-    if delay_s < 0:
-        raise ValueError(f"delay_s is {delay_s:g}; allowed: 0 or more")
+    connection, settings, spec = _find(target, job_name, options)
     chosen = options.get("job_id") or str(uuid.uuid4())
     data, encrypted = encode_data(payload), False
-    chain: Chain | None = None
     if isinstance(target, Application):
         data, encrypted = target.encode_data(job_name, chosen, payload)
-        catch = options.get("catch")
-        if catch is not None:
-            failure = callback_link(target, catch, f"{chosen}.catch", connection)
-            chain = Chain(id=chosen, catch=failure)
     body = JobBody(
         job=job_name,
         id=chosen,
@@ -231,11 +267,15 @@ def prepare_dispatch(
         tries=options.get("tries"),
         timeout_s=options.get("timeout_s"),
         backoff_s=options.get("backoff_s"),
-        chain=chain,
+        deadline=_deadline(options, spec),
+        unique=None if spec is None else unique_lock(job_name, spec.rules, payload),
+        chain=_caught(target, chosen, connection, options),
         encrypted=encrypted,
     )
     request_id = options.get("request_id") or uuid.uuid4().hex
-    return Dispatch(settings.queue, body, delay_s, request_id, connection)
+    unique_for_s = 0.0 if spec is None else spec.rules.unique_for_s or 0.0
+    delay_s = _delay_s(options)
+    return Dispatch(settings.queue, body, delay_s, request_id, unique_for_s, connection)
 
 
 def chosen_client(connection: str | None, own: C, routes: Mapping[str, C]) -> C:
@@ -253,50 +293,46 @@ def chosen_client(connection: str | None, own: C, routes: Mapping[str, C]) -> C:
     return client
 
 
-class Dispatcher:
-    """Dispatches from trio tasks."""
+def _find(
+    target: Application | ConnectionSettings, job_name: str, options: DispatchOptions
+) -> tuple[str | None, ConnectionSettings, JobSpec | None]:
+    connection = options.get("connection")
+    if not isinstance(target, Application):
+        if connection is not None or options.get("catch") is not None:
+            raise ValueError("connection and catch need an application to be looked up in")
+        return None, target, None
+    spec = target.require(job_name)
+    connection = connection or spec.connection
+    return connection, target.route(connection), spec
 
-    def __init__(
-        self, client: AsyncClient, routes: Mapping[str, AsyncClient] | None = None
-    ) -> None:
-        """Use clients, which stay the caller's: one, and one for each further connection."""
-        self._client = client
-        self._routes = dict(routes or {})
 
-    async def dispatch(
-        self,
-        target: Application | ConnectionSettings,
-        job_name: str,
-        payload: object,
-        **options: Unpack[DispatchOptions],
-    ) -> DispatchResult:
-        """Prepare and send a job; the options are those of `prepare_dispatch`.
+def _caught(
+    target: Application | ConnectionSettings,
+    job_id: str,
+    connection: str | None,
+    options: DispatchOptions,
+) -> Chain | None:
+    catch = options.get("catch")
+    if catch is None or not isinstance(target, Application):
+        return None
+    return Chain(id=job_id, catch=callback_link(target, catch, f"{job_id}.catch", connection))
 
-        Raises:
-            BrokerError: The broker refused it, or its fate is unknown (`definite` is false).
-            ValueError: See `prepare_dispatch`.
-        """
-        return await self.send(prepare_dispatch(target, job_name, payload, **options))
 
-    async def send(
-        self,
-        dispatch: Dispatch,
-        *,
-        deadline_s: float | None = None,
-        first_endpoint: int | None = None,
-    ) -> DispatchResult:
-        """Send a prepared job, possibly again; see `AsyncClient.call` for the arguments.
+def _delay_s(options: DispatchOptions) -> float:
+    delay_s, until = options.get("delay_s", 0.0), options.get("delay_until")
+    if until is None:
+        return check_delay_s("delay_s", delay_s)
+    if delay_s:
+        raise ValueError(f"delay_s is {delay_s:g} beside a delay_until; name one of them")
+    return delay_until_s("delay_until", until)
 
-        Raises:
-            BrokerError: The broker refused it, or its fate is unknown (`definite` is false).
-            ValueError: There is no client for its connection.
-        """
-        call: Call[Any] = dispatch.call()
-        client = chosen_client(dispatch.connection, self._client, self._routes)
-        answer: Answer[Any] = await client.call(
-            call,
-            request_id=dispatch.request_id,
-            deadline_s=deadline_s,
-            first_endpoint=first_endpoint,
-        )
-        return dispatch.read(answer)
+
+def _deadline(options: DispatchOptions, spec: JobSpec | None) -> Deadline | None:
+    now_us, until = wall_us(), options.get("retry_until")
+    if until is not None:
+        until_us = instant_us("retry_until", until)
+        return Deadline(until_us, max(0, until_us - now_us))
+    if spec is None or spec.rules.retry_for_s is None:
+        return None
+    span_us = round(spec.rules.retry_for_s * 1_000_000)
+    return Deadline(now_us + span_us, span_us)

@@ -34,6 +34,7 @@ from .log import log_event
 from .payload import JobBody
 from .session import WorkerSession
 from .succession import follow
+from .unique import free_operations
 
 TRIES_MAX: Final = 200
 """Transactions that other workers of a batch may be first at, before the lease is given up."""
@@ -75,6 +76,7 @@ def settle_with_followers(session: WorkerSession, batch: Batch, index: int, endi
         else:
             break_off(session.app, delivery.body, ending.error, followers)
         rows = _count(session, delivery.body, ending, followers)
+        rows += free_operations(session, delivery, str(ack["status"]))
         if delivery.body.batch is not None and batch.codes[index] is Code.FOLLOWING:
             key = settled_key(delivery.body.batch, entry.copy_txn)
             rows.append(put(key, True, 0, SETTLED_KEEP_S))

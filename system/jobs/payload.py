@@ -3,13 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from .links import Chain
 
 JOB_KEY: Final = "_job"
+
+
+class Deadline(msgspec.Struct, frozen=True):
+    """Until when a job may be tried, fixed when it was dispatched.
+
+    Attributes:
+        until_us: The instant, microseconds since 1970.
+        span_us: How far ahead of its dispatch that was.
+    """
+
+    until_us: int
+    span_us: int
+
+
+class UniqueLock(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The lock that a job was queued with; its owner is the job's id.
+
+    Attributes:
+        name: The lock's name.
+        until: When it is freed: when the job has ended, or before it starts.
+    """
+
+    name: str
+    until: Literal["end", "processing"] = "end"
 
 
 class JobBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -27,6 +51,8 @@ class JobBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         chain: What comes after it, when it is a job of a chain.
         batch: The batch that it is a member of.
         encrypted: Whether `data` is sealed; see `encryption`.
+        deadline: Until when it may be tried; overrides its tries.
+        unique: The lock that keeps others like it out.
     """
 
     job: str
@@ -40,6 +66,8 @@ class JobBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     chain: Chain | None = None
     batch: str | None = None
     encrypted: bool = False
+    deadline: Deadline | None = None
+    unique: UniqueLock | None = None
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -75,6 +103,14 @@ def copy_payload(body: JobBody, attempts: int) -> Envelope:
     """The payload of a copy of a job; encodes as JSON by msgspec."""
     assert attempts >= 0, f"attempts {attempts} of job {body.id}"
     return Envelope(msgspec.structs.replace(body, attempts=attempts))
+
+
+def renewed(body: JobBody, now_us: int) -> JobBody:
+    """The job with its deadline as far ahead of now as it was of its dispatch."""
+    if body.deadline is None:
+        return body
+    span_us = body.deadline.span_us
+    return msgspec.structs.replace(body, deadline=Deadline(now_us + span_us, span_us))
 
 
 def encode_payload(envelope: Envelope) -> bytes:

@@ -21,11 +21,11 @@ from ..client import (
 from ..client.records import AckResult
 from .application import Application
 from .batch import Batch
-from .batches.state import Mark
 from .failed import FailedStore
 from .journal import JournalWriter
 from .leasewire import LeaseChannel
 from .settings import WorkerSettings
+from .shared_state import SharedState
 from .signals import WorkerSignals
 
 T = TypeVar("T")
@@ -53,16 +53,15 @@ class PendingPop:
     requested_ns: int
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class RunningAttempt:
-    """The attempt whose handler runs; `mark` is how its batch is to count it if it completes."""
+    """The attempt whose handler runs."""
 
     batch: Batch
     index: int
     run: str
     payload: object
     tries: int
-    mark: Mark = Mark.DONE
 
 
 def new_pop_id() -> str:
@@ -92,8 +91,8 @@ class WorkerSession:
         self.acks = SyncClient(endpoints, options, interrupt_fd=signals.wake_fd)
         pop_options = ClientOptions(try_s, share_s, self.pid, *guarded)
         self.pops = SyncClient(endpoints, pop_options, interrupt_fd=signals.wake_fd)
-        # What handlers ask about their batches; a timeout may end them in the middle of it.
-        self.members = SyncClient(endpoints, pop_options)
+        self.shared = SharedState(endpoints, pop_options)
+        self.fences: dict[str, int] = {}
         self.store = _store(app, settings)
         self.batch: Batch | None = None
         self.held: set[str] = set()
@@ -184,7 +183,7 @@ class WorkerSession:
         """Close everything but the journal, which still says what is owed."""
         self.acks.close()
         self.pops.close()
-        self.members.close()
+        self.shared.close()
         self.channel.close()
         if self.store is not None:
             self.store.close()

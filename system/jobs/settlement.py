@@ -21,6 +21,7 @@ from .following import Ending, settle_with_followers
 from .log import log_event
 from .session import PendingAck, WorkerSession
 from .succession import has_followers
+from .unique import ack_with, free_operations
 
 
 def ack_completed(
@@ -240,6 +241,17 @@ def _ack_call(
     session: WorkerSession, batch: Batch, index: int, status: str, error: str | None = None
 ) -> Call[tuple[AckResult, ...]]:
     message = batch.deliveries[index].message
+    free = free_operations(session, batch.deliveries[index], status)
+    if free:
+        fields: dict[str, object] = {
+            "transactionId": message.transaction_id,
+            "partitionId": message.partition_id,
+            "status": status,
+            "consumerGroup": session.settings.consumer_group,
+            "leaseId": batch.lease,
+            "error": error,
+        }
+        return ack_with(fields, batch.lease, free)
     return broker.ack(
         message.transaction_id,
         message.partition_id,

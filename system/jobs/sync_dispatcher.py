@@ -8,7 +8,8 @@ from typing import Any, Unpack
 from ..client import Answer, Call, SyncClient
 from .after_commit import AfterCommit, DbConnection
 from .application import Application
-from .batches import BatchHandle, BatchOptions, prepare_batch
+from .batches.dispatching import BatchOptions, prepare_batch
+from .batches.handle import BatchHandle
 from .callbacks import CallbackRef
 from .chain import prepare_chain
 from .dispatch import (

@@ -142,6 +142,8 @@ def _member(
     if options.get("catch") is not None:
         raise ValueError(f"member {step.job!r} of a batch has a catch of its own; allowed: none")
     dispatch = prepare_dispatch(app, step.job, step.payload, **options)
+    if dispatch.body.unique is not None:
+        raise ValueError(f"member {step.job!r} of a batch is unique; allowed: jobs that are not")
     return dispatch.with_body(msgspec.structs.replace(dispatch.body, batch=batch_id))
 
 

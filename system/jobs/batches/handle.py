@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -19,12 +20,18 @@ class UnknownBatchError(LookupError):
 
 
 class BatchHandle:
-    """One batch at one broker."""
+    """One batch at one broker.
 
-    def __init__(self, client: SyncClient, batch_id: str) -> None:
-        """Use a client, which stays the caller's."""
-        self._client = client
+    Attributes:
+        batch_id: The batch.
+        is_skipped: Whether this member of it ends unrun because it was cancelled.
+    """
+
+    def __init__(self, client: SyncClient | Callable[[], SyncClient], batch_id: str) -> None:
+        """Use a client, which stays the caller's, or what returns the process's own."""
+        self._source = client
         self.batch_id = batch_id
+        self.is_skipped = False
 
     def state(self) -> BatchState:
         """What is known of it now.
@@ -57,7 +64,7 @@ class BatchHandle:
                 return False
             changed = msgspec.structs.replace(state, cancelled=True)
             operation = put(self.batch_id, changed, version, state.keep_s)
-            (result,) = self._client.call(kv([operation | {"required": False}])).value
+            (result,) = self._client().call(kv([operation | {"required": False}])).value
             if result.applied:
                 return True
 
@@ -76,7 +83,7 @@ class BatchHandle:
                 "after": after,
                 "limit": PAGE,
             }
-            (page,) = self._client.call(kv([operation])).value
+            (page,) = self._client().call(kv([operation])).value
             for row in page.rows:
                 if _MARKS.decode(row.value) is Mark.FAILED:
                     found.append(row.key.removeprefix(prefix))
@@ -84,8 +91,11 @@ class BatchHandle:
                 return tuple(found)
             after = page.rows[-1].key
 
+    def _client(self) -> SyncClient:
+        return self._source if isinstance(self._source, SyncClient) else self._source()
+
     def _read(self) -> tuple[BatchState, int]:
-        (row,) = self._client.call(kv([get(self.batch_id)])).value
+        (row,) = self._client().call(kv([get(self.batch_id)])).value
         state = read_state(row)
         if state is None:
             raise UnknownBatchError(f"no batch {self.batch_id!r}")

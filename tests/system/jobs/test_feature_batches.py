@@ -9,6 +9,7 @@ import pytest
 from atleastonce.system.jobs import (
     BatchHandle,
     JobContext,
+    SkipIfBatchCancelled,
     UnknownBatchError,
     prepare_batch,
     retry_batch,
@@ -32,7 +33,7 @@ def add_members(site: Site) -> None:
         if not (site.folder / "mended").exists():
             raise ValueError("bad member")
 
-    @site.app.job("skips", skip_if_batch_cancelled=True)
+    @site.app.job("skips", middleware=[SkipIfBatchCancelled()])
     def skips(context: JobContext, payload: object) -> None:
         site.log("ran", payload)
 
@@ -167,5 +168,8 @@ def test_batch_refuses_what_it_cannot_keep(site: Site) -> None:
         prepare_batch(site.app, [step("member", job_id="a"), step("member", job_id="a")])
     with pytest.raises(ValueError, match="catch of its own"):
         prepare_batch(site.app, [step("member", catch="catch")])
+    site.app.job("alone", unique_for_s=9)(lambda context, payload: None)
+    with pytest.raises(ValueError, match="'alone' of a batch is unique"):
+        prepare_batch(site.app, [step("alone")])
     with pytest.raises(UnknownBatchError, match="no batch 'gone'"):
         BatchHandle(site.node.client, "gone").state()

@@ -116,6 +116,23 @@ def test_chain_refuses_what_it_cannot_keep(site: Site) -> None:
         prepare_chain(site.app, [step("link"), step("link", connection="other")])
     with pytest.raises(ValueError, match="'link' of a chain has a catch of its own"):
         prepare_chain(site.app, [step("link"), step("link", catch="sorry")])
+    site.app.job("alone", unique_for_s=9)(lambda context, payload: None)
+    with pytest.raises(ValueError, match="'alone' of a chain is unique; allowed: the first"):
+        prepare_chain(site.app, [step("link"), step("alone")])
+
+
+def test_unique_job_that_begins_a_chain_frees_its_lock_as_it_ends(site: Site) -> None:
+    @site.app.job("alone", unique_for_s=60)
+    def alone(context: JobContext, payload: object) -> None:
+        site.log("alone")
+
+    add_links(site)
+    steps = [step("alone"), step("link", "after")]
+    statuses = [site.dispatcher.chain(site.app, steps).status for _ in range(3)]
+    assert statuses == ["queued", "duplicate", "duplicate"]
+    site.run_until_drained()
+    assert site.names("alone", "link") == ["alone", "link"]
+    assert site.dispatcher.chain(site.app, steps).status == "queued"
 
 
 def test_payload_without_features_has_the_bytes_it_always_had(site: Site) -> None:
