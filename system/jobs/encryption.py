@@ -12,6 +12,7 @@ import binascii
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -49,8 +50,9 @@ class EncryptionKeys:
         """Take keys of 32 bytes.
 
         Raises:
-            EncryptionKeysError: There is none, or one of another length.
+            EncryptionKeysError: There is none, or one of another length, or the package is missing.
         """
+        _require_package()
         listed = tuple(keys)
         if not listed:
             raise EncryptionKeysError(f"no encryption keys; {_FORM}")
@@ -115,6 +117,7 @@ class EncryptionKeys:
         Raises:
             UnsealError: Its key is not among these, it was changed, or it belongs elsewhere.
         """
+        # Late: nobody else needs the package.
         from cryptography.exceptions import InvalidTag
 
         try:
@@ -131,18 +134,20 @@ class EncryptionKeys:
             raise UnsealError("its sealed data was changed, or is another job's") from None
 
     def _cipher(self, name: str) -> AESGCM:
-        # Late: nobody else needs the package.
-        try:
-            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-        except ImportError:
-            text = "encrypted jobs need the package cryptography: install atleastonce[encryption]"
-            raise EncryptionKeysError(text) from None
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
         return AESGCM(self._keys[name])
 
 
 def new_key() -> str:
     """A new random key, as file and environment have it."""
     return base64.b64encode(os.urandom(KEY_BYTES)).decode("ascii")
+
+
+def _require_package() -> None:
+    if find_spec("cryptography") is None:
+        text = "encrypted jobs need the package cryptography: install atleastonce[encryption]"
+        raise EncryptionKeysError(text)
 
 
 def _decode(text: str, where: str) -> list[bytes]:

@@ -141,3 +141,11 @@ def test_keys_come_from_a_private_file_or_the_environment_and_are_never_shown(
         EncryptionKeys.from_environment("K", {})
     with pytest.raises(EncryptionKeysError, match="cannot read encryption keys"):
         EncryptionKeys.from_file(tmp_path / "none")
+
+
+def test_keys_without_the_package_that_uses_them_are_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("atleastonce.system.jobs.encryption.find_spec", lambda name: None)
+    with pytest.raises(EncryptionKeysError, match=r"install atleastonce\[encryption\]"):
+        EncryptionKeys([NEW])
