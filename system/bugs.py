@@ -192,6 +192,38 @@ _ALL: Final = (
         ),
     ),
     Bug(
+        "pop-ahead-always",
+        "a worker asks for its next batch ahead also when the last one was not full",
+        "lane-pops",
+        "trickle",
+        (),
+        "lane",
+    ),
+    Bug(
+        "poison-left-alone",
+        "a message that is no job is neither given up nor acknowledged",
+        "lane-time",
+        "poison-messages",
+        (),
+        "lane",
+    ),
+    Bug(
+        "string-timeout-refused",
+        "a worker that gets a job whose timeout is a number in a string ends, and keeps the lease",
+        "lane-workers",
+        "string-timeout",
+        (),
+        "lane",
+    ),
+    Bug(
+        "error-text-unclean",
+        "an error goes to the broker as it is, also where no UTF-8 can hold it",
+        "lane-workers",
+        "binary-failure",
+        (),
+        "lane",
+    ),
+    Bug(
         "vote-not-persisted", "a vote is answered before it is durable and never stored", "one-vote"
     ),
     Bug("double-vote", "a node votes for two candidates in one term", "one-vote"),

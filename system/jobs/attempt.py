@@ -35,6 +35,9 @@ def pick_up(session: WorkerSession, batch: Batch, index: int) -> None:
     """
     delivery = batch.deliveries[index]
     if delivery.problem is not None:
+        if "poison-left-alone" in session.bugs:
+            session.abandon(batch)
+            return
         error = clean_text(delivery.problem)
         give_up(session, batch, index, Cause.NOT_A_JOB, error, run=None)
         return
@@ -133,6 +136,8 @@ def _call(
         log_event("job skipped", level="info", job=context.job_id, reason=skipped.reason)
         return Outcome.SKIPPED, None, 0.0
     except Exception as error:
+        if "error-text-unclean" in session.bugs:
+            return Outcome.THREW, str(error), 0.0
         return Outcome.THREW, error_text(error), 0.0
     else:
         return Outcome.COMPLETED, None, 0.0

@@ -12,6 +12,7 @@ from .delivery import read_delivery
 from .ending import hand_back
 from .events import BatchReceived
 from .log import log_event
+from .payload import decode_job
 from .session import LEASE_SHARE, PendingPop, WorkerSession, new_pop_id
 from .settings import POP_PARTITIONS_MAX
 from .settlement import settle_ack
@@ -47,7 +48,8 @@ def pop_ahead(session: WorkerSession, batch: Batch, index: int) -> None:
     settings = session.settings
     if not settings.pop_ahead or session.pending_pop is not None or session.signals.stopping:
         return
-    if len(batch.deliveries) < settings.prefetch or batch.next_unstarted(index) is not None:
+    is_full = len(batch.deliveries) >= settings.prefetch or "pop-ahead-always" in session.bugs
+    if not is_full or batch.next_unstarted(index) is not None:
         return
     if session.last_job_s >= settings.lease_s * AHEAD_SHARE_MAX:
         return
@@ -147,6 +149,15 @@ def begin_batch(session: WorkerSession, batch: Batch) -> None:
     session.batch = batch
     session.journal.begin(plan, batch.codes)
     _tell(session, batch)
+    if "string-timeout-refused" in session.bugs:
+        _refuse_strings(batch)
+
+
+def _refuse_strings(batch: Batch) -> None:
+    """Be as strict about numbers as a planted defect wants it; the error ends the worker."""
+    for delivery in batch.deliveries:
+        if delivery.body is not None:
+            decode_job(delivery.message.data, strict=True)
 
 
 def _pop_call(session: WorkerSession, wait_s: float) -> Call[Popped]:
