@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from click.testing import CliRunner, Result
+
+from atleastonce.system.entry import main as atleastonce
 from atleastonce.system.supervisor.statedir import StateDirectory
 
 T = TypeVar("T")
@@ -150,28 +153,15 @@ class Supervised:
         path = self.root / "supervisor.log"
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
-    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def command(self, *words: str) -> Result:
         """Run `atleastonce supervisor` on this supervisor's state directory."""
-        return subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "atleastonce.system.entry",
-                "supervisor",
-                *words,
-                "--state-dir",
-                str(self.state_dir),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        where = ("--state-dir", str(self.state_dir))
+        return CliRunner().invoke(atleastonce, ["supervisor", *words, *where])
 
     def asked(self, *words: str) -> dict[str, Any]:
         """The JSON that such a command prints; it must have succeeded."""
         done = self.command(*words, "--json")
-        assert done.returncode == 0, f"{done}\n{self.log()}"
+        assert done.exit_code == 0, f"{done.output}\n{self.log()}"
         told: dict[str, Any] = json.loads(done.stdout)
         return told
 
@@ -180,7 +170,7 @@ class Supervised:
         done = self.command("status", check, "--json")
         told = json.loads(done.stdout)
         found = [str(reason["code"]) for reason in told["reasons"]]
-        assert done.returncode == int(bool(found)), done
+        assert done.exit_code == int(bool(found)), done.output
         return found
 
     def stop(self, patience_s: float = PATIENCE_S) -> int:

@@ -6,6 +6,8 @@ import itertools
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -61,7 +63,7 @@ def test_terminate_waits_for_the_end_and_nothing_is_left(
     assert supervised.status()["state"] == "stopped"
     assert supervised.codes("--check-liveness") == ["not-running"]
     done = supervised.command("pause")
-    assert (done.returncode, "no supervisor runs here" in done.stderr) == (1, True)
+    assert (done.exit_code, "no supervisor runs here" in done.stderr) == (1, True)
 
 
 def test_a_request_for_another_instance_or_of_another_time_is_refused(
@@ -97,7 +99,7 @@ def test_a_hung_master_is_not_alive_and_an_untaken_request_is_withdrawn(
     try:
         wait_for(lambda: supervised.codes("--check-liveness") == ["no-heartbeat"], "no heartbeat")
         done = supervised.command("pause", "--timeout", "0.3")
-        assert (done.returncode, "withdrawn" in done.stderr) == (1, True)
+        assert (done.exit_code, "withdrawn" in done.stderr) == (1, True)
         assert list((supervised.state_dir / "controls").iterdir()) == []
     finally:
         os.kill(supervised.process.pid, signal.SIGCONT)
@@ -126,30 +128,39 @@ def test_status_shows_every_worker_in_words_and_as_json(
         (("pause", "--ttl", "29"), "29"),
         (("pause", "--timeout", "0"), "0"),
         (("dance",), "dance"),
-        (("status", "--state-dir", "/nowhere/at/all"), "/nowhere/at/all"),
+        (("status",), "No such file or directory"),
+        (("terminate",), "No such file or directory"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_status_2(
-    tmp_path: Path, words: tuple[str, ...], said: str
+    tmp_path: Path, words: tuple[str, ...], said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    supervised = Supervised(tmp_path, 1)
-    done = supervised.command(*words) if "--state-dir" not in words else None
-    if done is None:
-        done = Supervised(Path("/nowhere/at"), 1).command("status")
-        said = "/nowhere/at"
-    assert done.returncode == 2, done
-    (line,) = done.stderr.splitlines()
+    assert Supervised(tmp_path, 1).command(*words).exit_code == 2
+    (line,) = capfd.readouterr().err.splitlines()
     assert said in line
 
 
+def test_the_program_has_both_groups_of_commands(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "atleastonce.system.entry", "supervisor", "status"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "ATLEASTONCE_STATE_DIR": str(tmp_path / "none")},
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [f"atleastonce: {tmp_path}/none: No such file or directory"]
+
+
 def test_a_state_directory_open_to_others_is_refused_by_those_who_look(
-    supervised: Supervised,
+    supervised: Supervised, capfd: pytest.CaptureFixture[str]
 ) -> None:
     supervised.start()
     supervised.state_dir.chmod(0o755)
     done = supervised.command("status", "--check", "--json")
     supervised.state_dir.chmod(0o700)
-    assert (done.returncode, "mode 0755" in done.stderr) == (2, True)
+    assert (done.exit_code, "mode 0755" in capfd.readouterr().err) == (2, True)
 
 
 @pytest.mark.parametrize("bugs", [[], ["broker-asked-before-stop"]])

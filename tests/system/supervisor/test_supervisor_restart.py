@@ -66,7 +66,7 @@ def test_code_that_does_not_load_leaves_the_old_at_work_and_the_next_restart_is_
     before = supervised.status()
     deploy(supervised, "broken")
     done = supervised.command("restart", "--wait", "30")
-    assert (done.returncode, "code that does not load" in done.stderr) == (1, True)
+    assert (done.exit_code, "code that does not load" in done.stderr) == (1, True)
     after = supervised.status()
     assert after["fork_server"] == before["fork_server"]
     assert {w["pid"] for w in after["workers"]} == {w["pid"] for w in before["workers"]}
@@ -115,7 +115,7 @@ def test_a_worker_may_ask_for_newer_code_by_its_marker(
     assert {worker["code"] for worker in supervised.workers()} == {2}
     broker.push("tell_code", "b")
     wait_for(lambda: codes(supervised).get("b") == "second", "a job with the new code")
-    assert [d["marker"] for d in supervised.lines("deaths.jsonl")] == ["restart", "restart"]
+    assert {d["marker"] for d in supervised.lines("deaths.jsonl")} == {"restart"}
 
 
 def test_a_restart_while_paused_is_there_when_it_is_continued(
