@@ -22,18 +22,23 @@ class After:
     pause_s: int
 
 
+def start(pool: Pool, now_us: int) -> None:
+    for slot in pool.due(now_us):
+        pool.started(slot, now_us)
+
+
 def after(exit_kind: Exit, ran_s: int = 1, idle_s: int = 0) -> After:
     """End a worker for the third time, `idle_s` and `ran_s` after the second crash's restart."""
     pool = Pool(1, POLICY)
     now_us = 0
     for _ in range(2):
-        pool.started(*pool.due(now_us), now_us)
+        start(pool, now_us)
         pool.ended(0, Exit.CRASH, now_us)
         next_us = pool.next_us()
         assert next_us is not None
         now_us = next_us
     now_us += idle_s * SECOND
-    pool.started(*pool.due(now_us), now_us)
+    start(pool, now_us)
     now_us += ran_s * SECOND
     pool.ended(0, exit_kind, now_us)
     next_us = pool.next_us()
@@ -92,8 +97,7 @@ def probing(workers: int = 3, bugs: frozenset[str] = frozenset()) -> tuple[Pool,
     """A pool whose probe, slot 0, has just started, while the other slots run since time 0."""
     pool, now_us = Pool(workers, POLICY, bugs=bugs), 0
     for _ in range(CRASH_LIMIT):
-        for slot in pool.due(now_us):
-            pool.started(slot, now_us)
+        start(pool, now_us)
         pool.ended(0, Exit.CRASH, now_us)
         next_us = pool.next_us()
         assert next_us is not None
