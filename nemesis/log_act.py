@@ -75,7 +75,9 @@ class Damage:
 
         A log file is only ever appended to, so a node that runs does not notice.
         """
-        with self.file.open("rb") as file:
+        found = b""
+        # A node that took the log as it was may have cut or deleted it meanwhile.
+        with suppress(FileNotFoundError), self.file.open("rb") as file:
             file.seek(self.offset)
             found = file.read(len(self.after))
         if found == self.after:

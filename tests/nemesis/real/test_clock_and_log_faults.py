@@ -161,3 +161,12 @@ def test_damage_that_a_node_has_cut_off_is_not_undone(tmp_path: Path) -> None:
         shorter.truncate(damage.offset + 3)
     assert not damage.undo()
     assert file.stat().st_size == damage.offset + 3
+
+
+def test_damage_in_a_log_that_a_node_has_deleted_is_not_undone(tmp_path: Path) -> None:
+    file = tmp_path / "1.wal"
+    file.write_bytes(b"x" * 5000)
+    damage = Damage.do(tmp_path, random.Random(1))
+    file.unlink()
+    assert not damage.undo()
+    assert not file.exists()
