@@ -92,9 +92,6 @@ def test_history_broken_in_one_way_breaks_that_rule_alone(break_: Break, rule: s
 
 @settings(
     max_examples=150,
-    deadline=None,
-    derandomize=True,
-    database=None,
     phases=(Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
 )
@@ -107,9 +104,6 @@ def test_legal_history_breaks_no_rule(steps: Sequence[Step]) -> None:
 
 @settings(
     max_examples=100,
-    deadline=None,
-    derandomize=True,
-    database=None,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
 )

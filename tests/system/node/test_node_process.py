@@ -194,10 +194,8 @@ def test_garbage_at_either_port_stops_nobody(make_cluster: MakeCluster) -> None:
 
     @settings(
         max_examples=40,
-        deadline=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
-        derandomize=True,
     )
     @given(st.binary(max_size=300), st.sampled_from([b"", b"POST /api/v1/push HTTP/1.1\r\n"]))
     def throw(garbage: bytes, start: bytes) -> None:

@@ -1,0 +1,49 @@
+"""Property tests draw the same in every run: see conftest.py."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+def drawn() -> list[int]:
+    seen: list[int] = []
+
+    @settings(derandomize=True, max_examples=300)
+    @given(st.integers())
+    def draw(number: int) -> None:
+        seen.append(number)
+
+    draw()
+    return seen
+
+
+def test_examples_do_not_depend_on_what_else_was_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = drawn()
+    path = tmp_path / "imported_late.py"
+    path.write_text("NUMBERS = [" + ", ".join(str(7_919 * n) for n in range(1, 60)) + "]\n")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    monkeypatch.setitem(sys.modules, path.stem, importlib.util.module_from_spec(spec))
+    is_search = settings.get_current_profile_name() == "search"
+    assert drawn() == before or is_search, "other examples"
+
+
+def test_no_test_says_itself_how_it_draws() -> None:
+    folder = Path(__file__).parent
+    own = {folder / "conftest.py", Path(__file__), folder / "fuzz" / "surface.py"}
+    found = [
+        f"{path.relative_to(folder)}:{number}"
+        for path in sorted(folder.rglob("*.py"))
+        if path not in own
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if "derandomize=" in line or "deadline=None" in line
+    ]
+    assert found == [], "conftest.py says so for all property tests"
