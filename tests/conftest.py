@@ -1,4 +1,4 @@
-"""How property tests draw: the same examples in every run, unless a run is told to search.
+"""How tests draw: the same in every run, unless a run is told to search.
 
 A gate that draws at random fails by chance, in somebody else's change. To search is a run of its
 own: `pytest --hypothesis-profile search`. What that finds becomes an `@example` of its test.
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
+from trio._core import _run as trio_run
 
 GATE = "same"
 
@@ -31,3 +32,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if settings.get_current_profile_name() == GATE:
         assert "_get_local_constants" in vars(providers), "Hypothesis finds them in another way"
         vars(providers)["_get_local_constants"] = Constants
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Have trio wake tasks that are ready at once in an order that only the test decides."""
+    if settings.get_current_profile_name() == GATE:
+        trio_run._r.seed(item.nodeid)

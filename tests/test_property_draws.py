@@ -1,4 +1,4 @@
-"""Property tests draw the same in every run: see conftest.py."""
+"""Tests draw the same in every run: see conftest.py."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trio._core import _run as trio_run
 
 
 def drawn() -> list[int]:
@@ -34,6 +36,31 @@ def test_examples_do_not_depend_on_what_else_was_imported(
     monkeypatch.setitem(sys.modules, path.stem, importlib.util.module_from_spec(spec))
     is_search = settings.get_current_profile_name() == "search"
     assert drawn() == before or is_search, "other examples"
+
+
+def order_of_ten() -> list[int]:
+    order: list[int] = []
+
+    async def note(number: int) -> None:
+        order.append(number)
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(note, number)
+
+    trio.run(main)
+    return order
+
+
+def test_tasks_wake_in_an_order_that_the_seed_of_trio_decides() -> None:
+    def orders() -> list[list[int]]:
+        trio_run._r.seed("as before a test")
+        return [order_of_ten() for _ in range(8)]
+
+    first = orders()
+    assert orders() == first
+    assert any(order != sorted(order) for order in first)
 
 
 def test_no_test_says_itself_how_it_draws() -> None:
