@@ -168,11 +168,11 @@ def test_a_node_dies_with_its_parent(make_cluster: MakeCluster) -> None:
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as parent:
         client = Client(node.port)
-        wait_until("the node is up", lambda: client.health() is not None, 10.0)
+        wait_until("the node is up", lambda: client.health() is not None)
         client.hang_up()
         parent.kill()
         parent.wait()
-    wait_until("the node is gone", lambda: Client(node.port).health() is None, 5.0)
+    wait_until("the node is gone", lambda: Client(node.port).health() is None)
 
 
 def send_garbage(port: int, data: bytes) -> None:
