@@ -61,16 +61,3 @@ def test_tasks_wake_in_an_order_that_the_seed_of_trio_decides() -> None:
     first = orders()
     assert orders() == first
     assert any(order != sorted(order) for order in first)
-
-
-def test_no_test_says_itself_how_it_draws() -> None:
-    folder = Path(__file__).parent
-    own = {folder / "conftest.py", Path(__file__), folder / "fuzz" / "surface.py"}
-    found = [
-        f"{path.relative_to(folder)}:{number}"
-        for path in sorted(folder.rglob("*.py"))
-        if path not in own
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if "derandomize=" in line or "deadline=None" in line
-    ]
-    assert found == [], "conftest.py says so for all property tests"
