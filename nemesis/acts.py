@@ -38,12 +38,14 @@ class Stage:
         settings: The waits.
         claims: What faults hold now.
         queue: Faults that wait for nodes, by id; one that wants all of them is not overtaken.
+        worker: Pid of the only worker that may be hit; None for any.
     """
 
     world: World
     settings: NemesisSettings
     claims: set[str]
     queue: list[Fault] = field(default_factory=list)
+    worker: int | None = None
 
 
 class Act(Protocol):

@@ -41,6 +41,7 @@ async def run_plan(
     ledger: Ledger,
     recorder: FaultRecorder,
     settings: NemesisSettings = DEFAULTS,
+    worker: int | None = None,
 ) -> list[FaultResult]:
     """Apply every fault at its time, counted from this call.
 
@@ -53,6 +54,7 @@ async def run_plan(
         ledger: Written and synced before each act.
         recorder: Takes the events of `faults.jsonl`.
         settings: How long to wait for what.
+        worker: Pid of the only worker that may be hit; None for any.
 
     Returns:
         What became of each fault, in the plan's order.
@@ -60,7 +62,7 @@ async def run_plan(
     Raises:
         ExceptionGroup: Of `OSError`: a process cannot be started again, or the ledger not written.
     """
-    nemesis = _Nemesis(world, ledger, recorder, settings)
+    nemesis = _Nemesis(Stage(world, settings, set(), worker=worker), ledger, recorder)
     results = [FaultResult(fault, fault.target) for fault in plan]
     begun = trio.current_time()
     async with trio.open_nursery() as nursery:
@@ -70,10 +72,8 @@ async def run_plan(
 
 
 class _Nemesis:
-    def __init__(
-        self, world: World, ledger: Ledger, recorder: FaultRecorder, settings: NemesisSettings
-    ) -> None:
-        self._stage = Stage(world, settings, set())
+    def __init__(self, stage: Stage, ledger: Ledger, recorder: FaultRecorder) -> None:
+        self._stage = stage
         self._ledger = ledger
         self._recorder = recorder
 

@@ -53,18 +53,21 @@ class KillWorker:
         deadline_s = time.monotonic() + wait_s
         while True:
             is_late = time.monotonic() >= deadline_s
+            takes_any = is_late or self.stage.worker is not None
             ranked = self._ranked()
-            if ranked and (is_late or _preference(ranked[0][0]) == 0):
+            if ranked and (takes_any or _preference(ranked[0][0]) == 0):
                 best = _preference(ranked[0][0])
                 equal = [pair for pair in ranked if _preference(pair[0]) == best]
                 return self._claim(*equal[self.fault.choice % len(equal)])
             if is_late:
-                raise NoBiteError(f"no worker for {wait_s:g} s")
+                raise NoBiteError(f"no worker to hit within {wait_s:g} s")
             await trio.sleep(POLL_S)
 
     def _ranked(self) -> list[tuple[WorkerView, Target]]:
         found = []
         for view in self.stage.world.workers():
+            if self.stage.worker not in (None, view.pid):
+                continue
             try:
                 target = Target.of(view.pid, f"worker {view.pid}")
             except ProcessGoneError:

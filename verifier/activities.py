@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+from ..nemesis.fault import Fault
 from ..system.client import AsyncClient, Endpoint
 from ..workloads.activity import Activity, Load
 from ..workloads.registry import WORKLOADS, JobsPart
@@ -15,6 +16,8 @@ from .progress import AttemptTail
 from .recorder import Recorder
 from .scenario import Scenario
 from .store import RunPaths
+
+Inject = Callable[[Fault, int | None], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,7 @@ class Stage:
         client: Asks any node, again until its deadline.
         recorder: Where operations go.
         tail: Follows the workers' attempt logs.
+        inject: Applies a fault now, to this worker alone if one is named, until it has recovered.
     """
 
     scenario: Scenario
@@ -36,6 +40,7 @@ class Stage:
     client: AsyncClient
     recorder: Recorder
     tail: AttemptTail
+    inject: Inject
 
 
 class JobsActivity:
@@ -63,8 +68,8 @@ class JobsActivity:
         drain.read_failed_jobs(stage.run.failed_jobs)
 
 
-def make_activity(stage: Stage) -> Activity:
-    """Make what the scenario's workload does."""
+def make_plain_activity(stage: Stage) -> Activity:
+    """Make what the scenario's workload does, unless it is a lane."""
     scenario, spec = stage.scenario, WORKLOADS[stage.scenario.workload]
     if spec.activity is None:
         assert spec.jobs is not None, f"workload {spec.name} does nothing"

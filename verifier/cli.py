@@ -88,7 +88,9 @@ def main() -> None:
     default="",
     help="What breaks; without it nothing does.",
 )
-@click.option("--nodes", type=int, default=3, show_default=True, help="Nodes of the broker.")
+@click.option("--lane", metavar="NAME", default="", help="A failure lane; see verify lanes --list.")
+@click.option("--profile", metavar="NAME", default="", help="plain or fast; with --lane.")
+@click.option("--nodes", type=int, default=None, help="Nodes of the broker; 3, or the lane's own.")
 @click.option("--workers", type=int, default=4, show_default=True, help="Worker processes.")
 @click.option(
     "--time-limit",
@@ -114,7 +116,9 @@ def main() -> None:
 def run(
     workload: str,
     nemesis: str,
-    nodes: int,
+    lane: str,
+    profile: str,
+    nodes: int | None,
     workers: int,
     time_limit: float,
     rate: float | None,
@@ -131,13 +135,14 @@ def run(
     Exit status: 0 valid, 1 invalid, 2 usage, 3 unknown, 4 the harness failed.
     """
     from .commands import Output, run_and_judge
-    from .scenario import Request, make_scenario
+    from .lane_scenario import make_any_scenario
+    from .scenario import Request
 
-    scenario = make_scenario(
+    scenario = make_any_scenario(
         Request(
             workload=workload,
             nemeses=tuple(name.strip() for name in nemesis.split(",")) if nemesis else (),
-            nodes=nodes,
+            nodes=3 if nodes is None else nodes,
             workers=workers,
             time_limit_s=time_limit,
             rate=rate,
@@ -145,6 +150,9 @@ def run(
             seed=seed,
             settings=tuple(settings),
             bugs=tuple(bugs),
+            lane=lane,
+            profile=profile,
+            lane_nodes=nodes,
         )
     )
     return run_and_judge(scenario, store, Output(as_json, quiet))

@@ -103,6 +103,7 @@ def supervisor_config(
             retry_after_s=settings.retry_after_s,
             block_for_s=settings.block_for_s,
             timeout_s=settings.job_timeout_s,
+            memory_mib=settings.memory_mib,
             try_timeout_s=settings.try_timeout_s,
             failed_store=str(run.failed_jobs),
             bugs=scenario.bugs,

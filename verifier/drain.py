@@ -11,10 +11,10 @@ from typing import Final
 import msgspec
 import trio
 
-from ..histories.attempts import payload_digest
 from ..histories.ops import DRAIN, READ_DEAD_LETTERS, READ_FAILED_JOBS, Json
 from ..system.client import AsyncClient, BrokerError, DeadLetter
 from ..system.jobs.failed import FailedStore
+from ..workloads.lanes.plan import message_digest
 from .progress import AttemptTail
 from .recorder import Recorder
 
@@ -153,6 +153,7 @@ class Drain:
 
 
 class _Job(msgspec.Struct):
+    job: str
     id: str
     data: msgspec.Raw
 
@@ -165,6 +166,6 @@ def _named(payload: bytes, otherwise: str) -> tuple[str, str]:
     """Return a message's job and digest; what carries no job is named otherwise."""
     try:
         job = msgspec.json.decode(payload, type=_Envelope).body
-        return job.id, payload_digest(msgspec.json.decode(job.data))
     except msgspec.MsgspecError:
-        return otherwise, payload_digest(payload.hex())
+        return otherwise, message_digest(payload)
+    return job.id, message_digest(payload)

@@ -35,12 +35,15 @@ def contract_of(scenario: Scenario) -> dict[str, Json]:
     if jobs is None:
         plain = {"name": scenario.workload, "nodes": scenario.nodes, "lease_s": settings.lease_s}
         return msgspec.convert(plain, BrokerContract).to_json()
-    return load_contract(
+    contract = load_contract(
         jobs.contract,
         workers=scenario.workers,
         prefetch=settings.prefetch,
         lease_s=settings.retry_after_s,
-    ).to_json()
+    )
+    return (
+        contract.to_json() if scenario.lane is None else scenario.lane.contract(contract).to_json()
+    )
 
 
 def judge(run: RunPaths) -> Outcome:

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from ..histories.attempts import RECORD_BYTES
+
+
+def new_records(folder: Path, read: dict[str, int]) -> Iterator[bytes]:
+    """Yield what the attempt logs of a folder have gained, whole records, file by file.
+
+    Args:
+        folder: The folder.
+        read: Bytes read of each file, by name; brought up to date.
+    """
+    for entry in os.scandir(folder):
+        size, seen = entry.stat().st_size, read.get(entry.name, 0)
+        whole = (size - seen) // RECORD_BYTES * RECORD_BYTES
+        if whole > 0:
+            with open(entry.path, "rb") as file:
+                file.seek(seen)
+                yield file.read(whole)
+            read[entry.name] = seen + whole
 
 
 class _Seen(msgspec.Struct):
@@ -49,14 +67,8 @@ class AttemptTail:
 
     def poll(self) -> Progress:
         """Read what is new and return the totals."""
-        for entry in os.scandir(self.folder):
-            size, seen = entry.stat().st_size, self._read.get(entry.name, 0)
-            whole = (size - seen) // RECORD_BYTES * RECORD_BYTES
-            if whole > 0:
-                with open(entry.path, "rb") as file:
-                    file.seek(seen)
-                    self._count(file.read(whole))
-                self._read[entry.name] = seen + whole
+        for data in new_records(self.folder, self._read):
+            self._count(data)
         return self.progress
 
     def _count(self, data: bytes) -> None:

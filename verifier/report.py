@@ -119,7 +119,7 @@ def report_lines(outcome: Outcome) -> Iterator[str]:
         yield from _fault_lines(outcome)
     yield ""
     yield "strength of evidence"
-    judged = "jobs" if outcome.workload == "jobs" else "what a rule judged"
+    judged = "jobs" if outcome.workload in ("jobs", "lane") else "what a rule judged"
     yield from _strength_lines(verdict.strength, judged)
     yield from _violation_lines(outcome)
     yield ""

@@ -19,15 +19,17 @@ import trio
 
 from ..histories.lines import LineWriter
 from ..histories.ops import STOP, Json
+from ..nemesis.fault import Fault
 from ..nemesis.ledger import Ledger
 from ..nemesis.nemesis import run_plan
 from ..system.client import AsyncClient, ClientOptions
-from .activities import Stage, make_activity
+from .activities import Stage
 from .board import BoardMaker
 from .children import NodePorts
 from .cluster import Cluster
 from .deaths import identify_orphan, merge_deaths
 from .errors import HarnessError
+from .lane_activity import make_activity
 from .live import Board
 from .progress import AttemptTail
 from .reaper import Reaper, become_subreaper, descendants
@@ -128,6 +130,7 @@ class _Session:
             client=self._client,
             recorder=self._recorder,
             tail=self._tail,
+            inject=self._inject,
         )
         self._activity = make_activity(stage)
 
@@ -194,6 +197,9 @@ class _Session:
         Every fault is healed and every operation has ended when this returns.
         """
         scenario = self._start.scenario
+        if scenario.lane is not None:
+            await self._activity.load()
+            return
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._activity.load)
             nursery.start_soon(
@@ -205,6 +211,11 @@ class _Session:
                 nemesis_settings(scenario.settings),
             )
             await trio.sleep(scenario.time_limit_s)
+
+    async def _inject(self, fault: Fault, worker: int | None) -> None:
+        """Apply one fault now; it is healed, and was watched until it recovered, at the end."""
+        settings = nemesis_settings(self._start.scenario.settings)
+        await run_plan([fault], self._cluster, self._ledger, self._faults, settings, worker)
 
     async def _revive(self) -> None:
         """Start what is down though no fault holds it; a run that needs this is not valid."""

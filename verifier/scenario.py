@@ -18,7 +18,8 @@ from ..nemesis.fault import Fault
 from ..nemesis.plan import NemesisSettings, make_plan
 from ..nemesis.registry import NEMESES, NONE, UnknownNemesisError, check_names
 from ..system.bugs import BUGS, Bug
-from ..workloads.registry import WORKLOADS, WorkloadSpec
+from ..workloads.lanes.plan import LanePlan
+from ..workloads.registry import LANE, WORKLOADS, WorkloadSpec
 from .errors import UsageError, unknown_name
 from .settings import Settings, parse_settings
 
@@ -33,7 +34,10 @@ _LIBRARIES: Final = ("atleastonce", "trio", "httptools", "msgspec", "duckdb", "n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the command line asked for, unchecked; an empty workload is one that fits the bugs."""
+    """What the command line asked for, unchecked; an empty workload is one that fits the bugs.
+
+    A lane has nodes of its own number unless `lane_nodes` says otherwise.
+    """
 
     workload: str
     nemeses: tuple[str, ...]
@@ -45,6 +49,9 @@ class Request:
     seed: int | None
     settings: tuple[str, ...]
     bugs: tuple[str, ...]
+    lane: str = ""
+    profile: str = ""
+    lane_nodes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +71,7 @@ class Scenario:
         bugs: Planted defects.
         plan: The faults, in time order.
         notes: What was chosen for the caller, one sentence each.
+        lane: The lane, where the workload is one.
     """
 
     workload: str
@@ -78,6 +86,7 @@ class Scenario:
     bugs: tuple[str, ...]
     plan: tuple[Fault, ...]
     notes: tuple[str, ...] = ()
+    lane: LanePlan | None = None
 
     @property
     def nemesis(self) -> str:
@@ -130,6 +139,8 @@ def make_scenario(request: Request) -> Scenario:
     request, notes = _fit_to_bugs(request)
     if request.workload not in WORKLOADS:
         raise unknown_name("workload", request.workload, WORKLOADS)
+    if request.workload == LANE:
+        raise UsageError("workload 'lane' is run as --lane NAME; verify lanes --list names them")
     nemeses = request.nemeses or (NONE,)
     for name in nemeses:
         if name not in NEMESES:
@@ -142,7 +153,7 @@ def make_scenario(request: Request) -> Scenario:
     _check_size(request, nemeses)
     _check_targets(spec, nemeses)
     settings = parse_settings(request.settings)
-    seed = request.seed if request.seed is not None else _fresh_seed()
+    seed = request.seed if request.seed is not None else fresh_seed()
     return Scenario(
         workload=request.workload,
         nemeses=nemeses,
@@ -159,7 +170,8 @@ def make_scenario(request: Request) -> Scenario:
     )
 
 
-def _fresh_seed() -> int:
+def fresh_seed() -> int:
+    """Draw a seed."""
     return int.from_bytes(os.urandom(_SEED_BITS // 8), "big")
 
 
@@ -169,17 +181,10 @@ def _fit_to_bugs(request: Request) -> tuple[Request, tuple[str, ...]]:
     What the caller chose stays: a workload or a nemesis given by hand replaces the fitting ones,
     and a setting given by hand is read after the fitting one.
     """
-    bugs: list[Bug] = []
-    for name in request.bugs:
-        if name not in BUGS:
-            raise unknown_name("bug", name, BUGS)
-        if BUGS[name].is_simulated:
-            real = ", ".join(sorted(bug.name for bug in BUGS.values() if not bug.is_simulated))
-            raise UsageError(
-                f"bug {name!r} lives in the simulator only (make campaign); "
-                f"verify run takes: {real}"
-            )
-        bugs.append(BUGS[name])
+    bugs = check_bugs(request.bugs)
+    for bug in bugs:
+        if bug.workload == LANE:
+            raise UsageError(f"bug {bug.name!r} needs a lane; add --lane {bug.nemesis}")
     workload, chosen = request.workload, list[str]()
     if not workload:
         workload = bugs[0].workload if bugs else DEFAULT_WORKLOAD
@@ -199,11 +204,36 @@ def _fit_to_bugs(request: Request) -> tuple[Request, tuple[str, ...]]:
     return fitted, notes
 
 
-def _check_size(request: Request, nemeses: Sequence[str]) -> None:
-    if not 1 <= request.nodes <= _NODES_MAX or request.nodes % 2 == 0:
+def check_bugs(names: Sequence[str]) -> list[Bug]:
+    """Return the planted defects of these names.
+
+    Raises:
+        UsageError: One of them is unknown, or only the simulator brings it out.
+    """
+    for name in names:
+        if name not in BUGS:
+            raise unknown_name("bug", name, BUGS)
+        if BUGS[name].is_simulated:
+            real = ", ".join(sorted(bug.name for bug in BUGS.values() if not bug.is_simulated))
+            raise UsageError(
+                f"bug {name!r} lives in the simulator only (make campaign); "
+                f"verify run takes: {real}"
+            )
+    return [BUGS[name] for name in names]
+
+
+def check_nodes_and_seed(nodes: int, seed: int | None) -> None:
+    """Refuse a number of nodes that makes no cluster, and a seed out of range, as UsageError."""
+    if not 1 <= nodes <= _NODES_MAX or nodes % 2 == 0:
         raise UsageError(
-            f"--nodes {request.nodes} is not allowed; choose an odd number from 1 to {_NODES_MAX}"
+            f"--nodes {nodes} is not allowed; choose an odd number from 1 to {_NODES_MAX}"
         )
+    if seed is not None and not 0 <= seed < 1 << 63:
+        raise UsageError(f"--seed {seed} is not allowed; it must be from 0 to 2**63 - 1")
+
+
+def _check_size(request: Request, nemeses: Sequence[str]) -> None:
+    check_nodes_and_seed(request.nodes, request.seed)
     for name in nemeses:
         if request.nodes < NEMESES[name].nodes_min:
             raise UsageError(
@@ -222,8 +252,6 @@ def _check_size(request: Request, nemeses: Sequence[str]) -> None:
     ):
         if not 0 < value <= most:
             raise UsageError(f"{option} {value:g} is not allowed; it must be above 0, up to {most}")
-    if request.seed is not None and not 0 <= request.seed < 1 << 63:
-        raise UsageError(f"--seed {request.seed} is not allowed; it must be from 0 to 2**63 - 1")
 
 
 def fitting_nemeses(spec: WorkloadSpec) -> list[str]:

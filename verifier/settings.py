@@ -109,6 +109,15 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         ),
     ] = 5.0
 
+    memory_mib: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1 << 20,
+            extra=_about("system", "a worker that holds so much memory is replaced; 0 is no limit"),
+        ),
+    ] = 0
+
     producers: Annotated[
         int, Meta(ge=1, le=64, extra=_about("workload", "clients that dispatch jobs"))
     ] = 2
@@ -179,6 +188,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         float,
         Meta(ge=0, le=600, extra=_about("workload", "queue, log, claim: pause before the end")),
     ] = 3.0
+    lane_scale: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=10,
+            extra=_about("workload", "share of a lane's reference times; 0 is the lane's own"),
+        ),
+    ] = 0.0
 
     down_s: Annotated[
         float,

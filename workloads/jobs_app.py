@@ -100,8 +100,8 @@ class AttemptRecorder:
         )
 
 
-def make_application() -> Application:
-    """Build the application, for the folder and the code version that the environment names.
+def make_recorded() -> Application:
+    """Build an application without jobs whose attempts are recorded, as the environment says.
 
     Raises:
         KeyError: The environment names no folder for the attempt log.
@@ -109,6 +109,16 @@ def make_application() -> Application:
     folder = Path(os.environ[ATTEMPTS_VARIABLE])
     log = AttemptLog(folder, os.environ.get(CODE_VARIABLE, ""), "worker")
     app = Application()
-    app.job(JOB_NAME)(work)
     AttemptRecorder(log).listen(app)
+    return app
+
+
+def make_application() -> Application:
+    """Build the application, for the folder and the code version that the environment names.
+
+    Raises:
+        KeyError: The environment names no folder for the attempt log.
+    """
+    app = make_recorded()
+    app.job(JOB_NAME)(work)
     return app

@@ -15,6 +15,8 @@ from ..checkers.broker_contract import (
 )
 from ..checkers.claim_checker import check_claim
 from ..checkers.contract import RULES, contract_from_json
+from ..checkers.lane_checker import check_lane
+from ..checkers.lane_contract import LANE_RULES, lane_contract_from_json
 from ..checkers.log_checker import check_log
 from ..checkers.queue_checker import check_queue
 from ..checkers.verdict import Json, Verdict
@@ -26,6 +28,8 @@ from .jobs import QUEUE
 from .log import LogActivity
 from .pinned import ClientRecorder
 from .queue import QueueActivity
+
+LANE: Final = "lane"
 
 Check = Callable[[RunRecords, dict[str, Json]], Verdict]
 MakeActivity = Callable[[Load, Mapping[str, Endpoint], ClientRecorder], Activity]
@@ -81,6 +85,18 @@ WORKLOADS: Final[dict[str, WorkloadSpec]] = {
             jobs=JobsPart(
                 queue=QUEUE,
                 app="atleastonce.workloads.jobs_app:make_application",
+                contract="atleastonce",
+            ),
+        ),
+        WorkloadSpec(
+            name=LANE,
+            sentence="one failure lane: a job mix and a fault at an observed moment; see --lane",
+            rate=1,
+            rules={**RULES, **LANE_RULES},
+            check=lambda run, plain: check_lane(run, lane_contract_from_json(plain)),
+            jobs=JobsPart(
+                queue=QUEUE,
+                app="atleastonce.workloads.lanes.application:make_application",
                 contract="atleastonce",
             ),
         ),

@@ -18,6 +18,7 @@ class Counters:
         proposals: Log entries proposed.
         commands: Commands in them.
         applied: Log entries applied.
+        pops: Pops answered as leader, empty ones included.
         parked: Pops that had to wait.
         take_backs: Claims taken back because their requester had vanished.
         timers_fired: `FireTimers` commands proposed.
@@ -54,6 +55,7 @@ class Counters:
     proposals: int = 0
     commands: int = 0
     applied: int = 0
+    pops: int = 0
     parked: int = 0
     take_backs: int = 0
     timers_fired: int = 0

@@ -173,6 +173,7 @@ class LeaderDesk:
             asker: Who waits.
             deadline: When to answer empty at the latest.
         """
+        self._counters.pops += 1
         margin_s = POP_MARGIN_S
         if request.wait_ms:
             margin_s = min(POP_MARGIN_S, request.wait_ms / 2000)

@@ -1,0 +1,83 @@
+"""The checker of failure lanes: the delivery contract, and what the lane itself expects."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from ..histories.folder import RunRecords
+from .attempts import conclude, find_all
+from .evidence import Evidence, weigh_evidence
+from .facts import derive_facts
+from .findings import Finding
+from .jobs import Job
+from .lane_contract import LANE_RULES, LaneContract
+from .lane_jobs import judge_lane_job
+from .lane_whole import COUNT_POPS, judge_lane
+from .verdict import RuleResult, Verdict, worst
+from .witness import make_witness
+from .world import World
+
+
+def check_lane(run: RunRecords, lane: LaneContract) -> Verdict:
+    """Judge a lane by every rule of its delivery contract, and by the lane's own.
+
+    Raises:
+        OSError: A file of the run disappeared while its witnesses were read.
+    """
+    world = World(run, derive_facts(run), lane.attempts)
+    evidence = weigh_evidence(world)
+    evidence.reasons += _missing(world, lane)
+    verdict = conclude(world, evidence, find_all(world, evidence))
+    return _joined(world, evidence, verdict, find_lane(world, lane))
+
+
+def find_lane(world: World, lane: LaneContract) -> list[Finding]:
+    """Return what the lane's own rules find."""
+    found: list[Finding] = []
+    jobs: list[Job] = []
+    for group in lane.jobs:
+        for name in group.jobs:
+            number = world.run.attempts.jobs.find(name)
+            if number is None:
+                text = f"job {name} was never dispatched"
+                end_ns = world.facts.end_ns
+                found.append(Finding("lane-dispatch", None, text, end_ns, end_ns))
+                continue
+            job = world.job(number)
+            jobs.append(job)
+            found += judge_lane_job(job, group, world)
+    return [*found, *judge_lane(world, lane, jobs)]
+
+
+def _missing(world: World, lane: LaneContract) -> list[str]:
+    counts = sum(op.f == COUNT_POPS and op.type == "ok" for op in world.run.ops)
+    if lane.pops_per_job_max is not None and counts < 2:
+        return [f"pops were counted {counts} times, which takes two"]
+    return []
+
+
+def _joined(world: World, evidence: Evidence, verdict: Verdict, findings: list[Finding]) -> Verdict:
+    counts = Counter(finding.rule for finding in findings)
+    shown: Counter[str] = Counter()
+    witnesses = []
+    order = list(LANE_RULES)
+    for finding in sorted(findings, key=lambda each: order.index(each.rule)):
+        shown[finding.rule] += 1
+        if shown[finding.rule] <= world.contract.witnesses_max:
+            witnesses.append(make_witness(finding, world))
+    rules = {
+        rule: RuleResult(
+            valid="unknown" if evidence.is_damaged else not counts[rule],
+            violations=counts[rule],
+            explained=0,
+        )
+        for rule in LANE_RULES
+    }
+    return msgspec.structs.replace(
+        verdict,
+        valid=worst(verdict.valid, *(result.valid for result in rules.values())),
+        rules={**verdict.rules, **rules},
+        violations=[*verdict.violations, *witnesses],
+    )

@@ -1,0 +1,97 @@
+"""What a failure lane expects beyond the delivery contract, as data."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from .contract import Contract, ContractError
+from .verdict import Json
+
+Ends = Literal["completed", "failed", "refused"]
+
+LANE_RULES: Final[dict[str, str]] = {
+    "lane-dispatch": "a dispatch was answered otherwise than the lane expects, or was never made",
+    "lane-ends": "a job of the lane did not end as expected, or not exactly once",
+    "lane-starts": "a job started more or less often, or under other numbers than expected",
+    "lane-failed": "give-up records, dead letters or failed-job rows are not the expected ids",
+    "lane-cause": "a job was given up for another cause than the lane expects",
+    "lane-gap": "a job ran again sooner or later than the lane allows",
+    "lane-workers": "more workers died, or fewer took part, than the lane expects",
+    "lane-old-worker": "a worker outlived the run that its timeout ended",
+    "lane-time": "the lane took longer than it may",
+    "lane-idle": "no job ran for longer than the lane allows though some were still to be done",
+    "lane-pops": "the workers asked for jobs more often than the lane allows",
+}
+
+
+class JobsExpected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is expected of each of some jobs that behave alike.
+
+    Attributes:
+        jobs: Their ids.
+        ends: `completed` once; `failed`, which is given up; `refused`, never dispatched.
+        starts_min: Fewest runs.
+        starts_max: Most runs.
+        runs: Attempt number of each run, in order of time; empty where a range is enough.
+        pickups: The same of each pickup, refused ones included.
+        cause: Why it is given up; empty where any cause will do.
+        gap_s_min: Shortest time from the end of a run to the next start.
+        gap_s_max: Longest such time; None for no bound.
+        again_s_min: Shortest time from the start of a run to the next start.
+        twice: It may complete more than once, where the contract explains that.
+    """
+
+    jobs: tuple[str, ...]
+    ends: Ends = "completed"
+    starts_min: int = 1
+    starts_max: int = 1
+    runs: tuple[int, ...] = ()
+    pickups: tuple[int, ...] = ()
+    cause: str = ""
+    gap_s_min: float = 0.0
+    gap_s_max: float | None = None
+    again_s_min: float = 0.0
+    twice: bool = False
+
+
+class LaneContract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The contract of a lane; `scenario.json` stores it whole.
+
+    Attributes:
+        lane: Name of the lane.
+        profile: Name of the profile.
+        attempts: The delivery contract, which holds here too.
+        jobs: What is expected of the jobs, group by group.
+        again_min: So many jobs at least start more than once.
+        pids_min: So many processes at least run jobs.
+        deaths_max: So many workers at most die before the end; None for any number.
+        lane_s_max: Longest time from the first dispatch to the last act.
+        idle_s_max: Longest time in which no job runs though one is still to be done.
+        pops_per_job_max: Most pops for each job; None where they are not counted.
+    """
+
+    lane: str
+    profile: str
+    attempts: Contract
+    jobs: tuple[JobsExpected, ...]
+    lane_s_max: float
+    idle_s_max: float
+    again_min: int = 0
+    pids_min: int = 0
+    deaths_max: int | None = None
+    pops_per_job_max: float | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the contract as the object that `scenario.json` holds."""
+        plain: dict[str, Json] = msgspec.to_builtins(self)
+        return plain
+
+
+def lane_contract_from_json(plain: dict[str, Json]) -> LaneContract:
+    """Turn the object that `scenario.json` holds back into a contract; raises ContractError."""
+    try:
+        return msgspec.convert(plain, LaneContract)
+    except msgspec.ValidationError as error:
+        raise ContractError(f"lane contract: {error}") from error

@@ -1,0 +1,14 @@
+"""The lanes by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .deaths import DYING
+from .lane import Lane
+from .stops import BREAKING, STOPPING
+from .throws import THROWING
+
+LANES: Final[dict[str, Lane]] = {
+    lane.name: lane for lane in (*THROWING, *DYING, *STOPPING, *BREAKING)
+}

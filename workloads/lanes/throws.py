@@ -1,0 +1,183 @@
+"""Lanes in which the jobs themselves throw, release, fail or run out of time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .lane import ONE_PARTITION, Group, Lane
+
+THROWING: Final = (
+    Lane(
+        name="exception-retry",
+        sentence="six jobs throw on each of three tries",
+        groups=(
+            Group(
+                name="throws",
+                jobs=6,
+                acts=("throw",),
+                backoff_s=2,
+                ends="failed",
+                starts=(3, 3),
+                runs=(1, 2, 3),
+                pickups=(1, 2, 3),
+                cause="exception",
+                gap_s_min=1.8,
+            ),
+        ),
+        lane_s=10,
+        idle_s=2,
+        deaths_max=0,
+    ),
+    Lane(
+        name="exception-once",
+        sentence="six jobs throw on their first try and complete on their second",
+        groups=(
+            Group(
+                name="throws-once",
+                jobs=6,
+                acts=("throw", "work"),
+                backoff_s=1,
+                starts=(2, 2),
+                runs=(1, 2),
+                gap_s_min=0.8,
+            ),
+        ),
+        lane_s=8,
+        idle_s=1,
+        deaths_max=0,
+    ),
+    Lane(
+        name="release-and-fail",
+        sentence="four jobs release themselves once, four call fail()",
+        groups=(
+            Group(
+                name="released",
+                jobs=4,
+                acts=("release", "work"),
+                release_s=2,
+                starts=(2, 2),
+                runs=(1, 2),
+                gap_s_min=1.8,
+            ),
+            Group(
+                name="fails",
+                jobs=4,
+                acts=("fail",),
+                ends="failed",
+                runs=(1,),
+                pickups=(1,),
+                cause="failed",
+            ),
+        ),
+        lane_s=10,
+        idle_s=2,
+        deaths_max=0,
+    ),
+    Lane(
+        name="job-timeout",
+        sentence="four jobs outlast their timeout on each of two tries; their workers end them",
+        groups=(
+            Group(
+                name="overruns",
+                jobs=4,
+                work_s=15,
+                tries=2,
+                timeout_s=3,
+                ends="failed",
+                starts=(2, 2),
+                runs=(1, 2),
+                pickups=(1, 2),
+                cause="timeout",
+                again_s_short=2,
+            ),
+        ),
+        lane_s=44,
+        idle_s=30,
+        deaths_max=8,
+        settings=("restart_backoff_max_s=6", "stable_after_s=12"),
+    ),
+    Lane(
+        name="string-timeout",
+        sentence="the timeout of two jobs travels as text; one keeps it and one does not",
+        groups=(
+            Group(name="quick", jobs=1, work_s=0.5, timeout_s=3, text_timeout=True, tries=1),
+            Group(
+                name="overruns",
+                jobs=1,
+                work_s=15,
+                timeout_s=3,
+                text_timeout=True,
+                tries=1,
+                ends="failed",
+                cause="timeout",
+            ),
+        ),
+        scale=0.3,
+        lane_s=8,
+        margin_s=4,
+        deaths_max=1,
+    ),
+    Lane(
+        name="binary-failure",
+        sentence="the error of two jobs is text that no UTF-8 can hold",
+        groups=(
+            Group(
+                name="throws-bytes",
+                jobs=2,
+                acts=("throw-bytes",),
+                tries=2,
+                ends="failed",
+                starts=(2, 2),
+                runs=(1, 2),
+                pickups=(1, 2),
+                cause="exception",
+            ),
+        ),
+        scale=0.3,
+        lane_s=4,
+        margin_s=4,
+        deaths_max=0,
+    ),
+    Lane(
+        name="poison-messages",
+        sentence="three messages that are no jobs lie before a job, in its partition",
+        groups=(
+            Group(
+                name="poison",
+                jobs=3,
+                payloads=(
+                    '"not a job"',
+                    '{"_job":{"job":"nobody","id":"$ID","data":{}}}',
+                    '{"_job":{"id":7}}',
+                ),
+                partition=ONE_PARTITION,
+                ends="failed",
+                starts=(0, 0),
+                pickups=(1,),
+                cause="not_a_job",
+            ),
+            Group(name="follower", jobs=1, work_s=0.5, partition=ONE_PARTITION, runs=(1,)),
+        ),
+        scale=0.3,
+        lane_s=4,
+        margin_s=4,
+        deaths_max=0,
+        refuses_at_once=True,
+    ),
+    Lane(
+        name="fork-in-job",
+        sentence="a job forks a child that ends at once, and works on for longer than its lease",
+        groups=(Group(name="forks", jobs=1, acts=("fork",), work_s=45, timeout_s=60, runs=(1,)),),
+        lane_s=45,
+        deaths_max=0,
+    ),
+    Lane(
+        name="trickle",
+        sentence="short jobs come one by one, so that batches are not full; pops are counted",
+        groups=(Group(name="short", jobs=120, work_s=0.05, every_s=0.25, runs=(1,)),),
+        lane_s=40,
+        idle_s=1,
+        deaths_max=0,
+        pops_per_job_max=1.6,
+    ),
+)
