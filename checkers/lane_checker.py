@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections import Counter
 
 import msgspec
+import numpy as np
 
 from ..histories.folder import RunRecords
+from ..histories.table import COMPLETED, ENDED, GAVE_UP
 from .attempts import conclude, find_all
 from .evidence import Evidence, weigh_evidence
-from .facts import derive_facts
+from .facts import RAN, derive_facts
 from .findings import Finding
 from .jobs import Job
 from .lane_contract import LANE_RULES, LaneContract
 from .lane_jobs import judge_lane_job
 from .lane_whole import COUNT_POPS, judge_lane
-from .verdict import RuleResult, Verdict, worst
+from .verdict import Json, RuleResult, Verdict, worst
+from .windows import NS
 from .witness import make_witness
 from .world import World
 
@@ -58,6 +61,22 @@ def _missing(world: World, lane: LaneContract) -> list[str]:
     return []
 
 
+def _strength(world: World) -> dict[str, Json]:
+    """Say how often jobs started, completed and were given up, and how long that took."""
+    facts, table = world.facts.deliveries, world.run.attempts
+    asked_ns = world.run.dispatches.invoke_ns
+    acts_ns = table.t_ns[(table.event == ENDED) | (table.event == GAVE_UP)]
+    took_s = None
+    if len(asked_ns) and len(acts_ns):
+        took_s = round((int(acts_ns.max()) - int(asked_ns.min())) / NS, 3)
+    return {
+        "took_s": took_s,
+        "starts": int(np.count_nonzero(facts.kind == RAN)),
+        "completed": int(np.count_nonzero(facts.outcome == COMPLETED)),
+        "given_up": len(table.gave_up),
+    }
+
+
 def _joined(world: World, evidence: Evidence, verdict: Verdict, findings: list[Finding]) -> Verdict:
     counts = Counter(finding.rule for finding in findings)
     shown: Counter[str] = Counter()
@@ -79,5 +98,6 @@ def _joined(world: World, evidence: Evidence, verdict: Verdict, findings: list[F
         verdict,
         valid=worst(verdict.valid, *(result.valid for result in rules.values())),
         rules={**verdict.rules, **rules},
+        strength={**verdict.strength, "lane": _strength(world)},
         violations=[*verdict.violations, *witnesses],
     )

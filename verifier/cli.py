@@ -159,6 +159,38 @@ def run(
 
 
 @main.command()
+@click.option("--lane", "names", metavar="NAME", multiple=True, help="This lane; all if left out.")
+@click.option(
+    "--profile", "profiles", metavar="NAME", multiple=True, help="plain or fast; or both."
+)
+@click.option("--jobs", type=int, default=1, show_default=True, help="Runs at a time.")
+@click.option("--seed", type=int, default=None, help="Of every lane; drawn for each if left out.")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="As of verify run.")
+@click.option("--list", "only_list", is_flag=True, help="Name the lanes and run none.")
+@_STORE
+@_JSON
+def lanes(
+    names: Sequence[str],
+    profiles: Sequence[str],
+    jobs: int,
+    seed: int | None,
+    settings: Sequence[str],
+    only_list: bool,
+    store: Path,
+    as_json: bool,
+) -> int:
+    """Run all failure lanes in all profiles and print a table of results.
+
+    Exit status: the worst of theirs.
+    """
+    from .lanes_command import run_lanes
+
+    return run_lanes(
+        names, profiles, jobs, settings, seed, store, as_json=as_json, only_list=only_list
+    )
+
+
+@main.command()
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
 @_JSON
 def check(run_folder: Path, as_json: bool) -> int:

@@ -11,6 +11,7 @@ from .application import JobSpec
 from .batch import Batch, Stage
 from .context import JobContext, JobFailed, JobReleased, clean_text, error_text
 from .events import AttemptEnded, AttemptStarting, Cause, Outcome
+from .payload import decode_job
 from .session import RunningAttempt, WorkerSession
 from .settlement import ack_completed, give_up, requeue
 
@@ -22,7 +23,12 @@ def pick_up(session: WorkerSession, batch: Batch, index: int) -> None:
         LeaseChannelBrokenError: The master is gone.
     """
     delivery = batch.deliveries[index]
+    if "string-timeout-refused" in session.bugs and delivery.body is not None:
+        decode_job(delivery.message.data, strict=True)
     if delivery.problem is not None:
+        if "poison-left-alone" in session.bugs:
+            session.abandon(batch)
+            return
         error = clean_text(delivery.problem)
         give_up(session, batch, index, Cause.NOT_A_JOB, error, run=None)
         return
@@ -63,6 +69,8 @@ def _run(session: WorkerSession, attempt: RunningAttempt, spec: JobSpec) -> None
     outcome, error, delay_s = _call(session, attempt, spec, context, timeout_s)
     if session.is_foreign():
         # A process that the handler forked must not settle its parent's job.
+        if "forked-child-drops-lease" in session.bugs:
+            session.forget(batch)
         os._exit(0)
     session.last_job_s = (time.monotonic_ns() - started_ns) / 1e9
     session.handled += 1
@@ -102,6 +110,8 @@ def _call(
     except JobFailed as failed:
         return Outcome.FAILED, clean_text(failed.error), 0.0
     except Exception as error:
+        if "error-text-unclean" in session.bugs:
+            return Outcome.THREW, str(error), 0.0
         return Outcome.THREW, error_text(error), 0.0
     else:
         return Outcome.COMPLETED, None, 0.0

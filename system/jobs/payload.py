@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Final
 
 import msgspec
@@ -46,21 +47,31 @@ class NotAJobError(ValueError):
 
 _ENCODER = msgspec.json.Encoder()
 _SORTED_ENCODER = msgspec.json.Encoder(order="deterministic")
-_ENVELOPE_DECODER = msgspec.json.Decoder(Envelope)
+_ENVELOPE_DECODER = msgspec.json.Decoder(Envelope, strict=False)
+_STRICT_DECODER = msgspec.json.Decoder(Envelope)
 
 
-def decode_job(payload: bytes | msgspec.Raw) -> JobBody:
+def decode_job(payload: bytes | msgspec.Raw, *, strict: bool = False) -> JobBody:
     """Read the job out of a message's payload.
+
+    Args:
+        payload: JSON.
+        strict: Whether a number in a string, such as `"timeout_s": "3"`, is refused.
 
     Raises:
         NotAJobError: There is none, or it is malformed.
     """
+    decoder = _STRICT_DECODER if strict else _ENVELOPE_DECODER
     try:
-        return _ENVELOPE_DECODER.decode(payload).body
+        body = decoder.decode(payload).body
     except msgspec.DecodeError as error:
         raise NotAJobError(f"not a job: {error}") from error
     except UnicodeDecodeError as error:
         raise NotAJobError(f"not a job: {error}") from error
+    for seconds in (body.timeout_s or 0.0, *(body.backoff_s or ())):
+        if not 0 <= seconds < math.inf:
+            raise NotAJobError(f"not a job: {seconds:g} s is no timeout and no back-off")
+    return body
 
 
 def copy_payload(body: JobBody, attempts: int) -> Envelope:

@@ -47,7 +47,8 @@ def pop_ahead(session: WorkerSession, batch: Batch, index: int) -> None:
     settings = session.settings
     if not settings.pop_ahead or session.pending_pop is not None or session.signals.stopping:
         return
-    if len(batch.deliveries) < settings.prefetch or batch.next_unstarted(index) is not None:
+    is_full = len(batch.deliveries) >= settings.prefetch or "pop-ahead-always" in session.bugs
+    if not is_full or batch.next_unstarted(index) is not None:
         return
     if session.last_job_s >= settings.lease_s * AHEAD_SHARE_MAX:
         return
