@@ -60,7 +60,7 @@ class KillWorker:
                 equal = [pair for pair in ranked if _preference(pair[0]) == best]
                 return self._claim(*equal[self.fault.choice % len(equal)])
             if is_late:
-                raise NoBiteError(f"no worker to hit within {wait_s:g} s")
+                raise NoBiteError(f"no worker for {wait_s:g} s")
             await trio.sleep(POLL_S)
 
     def _ranked(self) -> list[tuple[WorkerView, Target]]:
