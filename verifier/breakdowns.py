@@ -19,6 +19,7 @@ from ..histories.deaths import Death, read_deaths
 from ..histories.errors import DamagedEvidenceError, UnknownVersionError
 from ..histories.faults import group_faults, read_faults
 from ..nemesis.log_act import REFUSED
+from ..workloads.lanes.application import JOB_EXIT
 from .children import read_tail
 from .store import RunPaths
 
@@ -92,6 +93,8 @@ def _is_breakdown(death: Death, masters_ns: Sequence[int]) -> bool:
         return False
     if death.role in ("node", "master"):
         return True
+    if death.exit == JOB_EXIT:
+        return False
     # Without its master a worker has to end, and may be the first to say so.
     return not any(abs(death.t_ns - master_ns) < _FOLLOWS_NS for master_ns in masters_ns)
 

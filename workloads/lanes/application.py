@@ -15,6 +15,9 @@ from ..jobs_app import make_recorded
 from .lane import Act
 
 LANE_JOB: Final = "lane"
+JOB_EXIT: Final = 66
+"""Status with which a job ends its own process; nothing in the system ends with it."""
+
 _BLOCK: Final = 1 << 20
 _kept: Final[list[bytearray]] = []
 
@@ -68,7 +71,7 @@ def run_lane_job(context: JobContext, payload: object) -> None:
 
 def _end_process(act: Act) -> None:
     if act == "exit":
-        os._exit(1)
+        os._exit(JOB_EXIT)
     if act == "abort":
         # What is tested is the death, not what the kernel writes about it.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -34,7 +34,7 @@ ACTS: Final[Mapping[Act, str]] = {
     "fail": "calls fail()",
     "kill": "kills its own process with SIGKILL",
     "abort": "aborts its own process, as a fatal error does",
-    "exit": "ends its own process with _exit(1)",
+    "exit": "ends its own process with _exit",
     "fork": "forks a child that returns at once, then works for its time and completes",
     "grow": "takes memory and keeps it, then completes",
 }

@@ -174,8 +174,8 @@ THROWING: Final = (
     Lane(
         name="trickle",
         sentence="short jobs come one by one, so that batches are not full; pops are counted",
-        groups=(Group(name="short", jobs=120, work_s=0.05, every_s=0.25, runs=(1,)),),
-        lane_s=40,
+        groups=(Group(name="short", jobs=80, work_s=0.05, every_s=0.25, runs=(1,)),),
+        lane_s=60,
         idle_s=1,
         deaths_max=0,
         pops_per_job_max=1.6,
