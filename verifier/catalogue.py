@@ -11,6 +11,7 @@ from ..checkers.contract import RULES
 from ..histories.ops import Json
 from ..nemesis.registry import NEMESES
 from ..system.bugs import BUGS
+from ..workloads.lanes.registry import LANES
 from ..workloads.registry import WORKLOADS
 from .breakdowns import INVARIANT, INVARIANT_SENTENCE
 from .settings import REGISTRY
@@ -18,7 +19,7 @@ from .settings import REGISTRY
 Entry = Mapping[str, Json]
 Catalogue = Mapping[str, Mapping[str, Entry]]
 
-_SECTIONS: Final = ("workloads", "nemeses", "rules", "bugs", "settings")
+_SECTIONS: Final = ("workloads", "nemeses", "lanes", "rules", "bugs", "settings")
 
 
 def catalogue() -> Catalogue:
@@ -29,6 +30,14 @@ def catalogue() -> Catalogue:
             for name, spec in WORKLOADS.items()
         },
         "nemeses": {name: {"sentence": spec.sentence} for name, spec in NEMESES.items()},
+        "lanes": {
+            name: {
+                "sentence": lane.sentence,
+                "scale": lane.scale,
+                "fault": None if lane.fault is None else lane.fault.kind,
+            }
+            for name, lane in LANES.items()
+        },
         "rules": {
             name: {"sentence": sentence}
             for name, sentence in {**RULES, INVARIANT: INVARIANT_SENTENCE}.items()
@@ -83,6 +92,9 @@ def _workload_rules(workloads: Mapping[str, Entry]) -> Iterator[str]:
         rules = entry["rules"]
         assert isinstance(rules, dict), f"workload {workload} without rules"
         if WORKLOADS[workload].jobs is not None:
+            # They are the rules above, and what a lane expects beside them.
+            rules = {name: sentence for name, sentence in rules.items() if name not in RULES}
+        if not rules:
             continue
         width = max(map(len, rules))
         yield f"rules of the workload {workload}"

@@ -203,7 +203,7 @@ def check(run_folder: Path, as_json: bool) -> int:
 @main.command(name="list")
 @_JSON
 def list_(as_json: bool) -> None:
-    """List workloads, nemeses, rules, bugs and settings."""
+    """List workloads, nemeses, lanes, rules, bugs and settings."""
     from .catalogue import catalogue, catalogue_text, encode
 
     click.echo(encode(catalogue()) if as_json else catalogue_text(catalogue()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .lane import ONE_PARTITION, Act, Group, Lane, LaneFault, Trigger
+from .lane import ONE_PARTITION, PLUG, Act, Group, Lane, LaneFault, Trigger
 
 _DEATH_LEASE_S: Final = 10.0
 _DEATH_SCALE: Final = 0.4
@@ -106,6 +106,7 @@ DYING: Final = (
         name="master-kill-batch",
         sentence="one job of a batch is done and the next one runs when the supervisor is killed",
         groups=(
+            PLUG,
             Group(name="first", jobs=1, work_s=6, partition=ONE_PARTITION, runs=(1,)),
             Group(
                 name="second",

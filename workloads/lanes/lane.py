@@ -96,6 +96,10 @@ class Group:
     twice: bool = False
 
 
+PLUG: Final = Group(name="plug", jobs=1, work_s=5, runs=(1,))
+"""Keeps the only worker busy while what comes after it is dispatched, so that it is one batch."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
     """The observed moment at which the fault begins: all of it must have been seen.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .lane import ONE_PARTITION, Group, Lane, LaneFault, Trigger
+from .lane import ONE_PARTITION, PLUG, Group, Lane, LaneFault, Trigger
 
 _LONG: Final = 0.1
 """Scale of the lanes whose jobs last a minute."""
@@ -44,6 +44,7 @@ STOPPING: Final = (
         name="stop-long-batch",
         sentence="one of two long jobs is done and the other runs when the supervisor stops",
         groups=(
+            PLUG,
             Group(name="first", jobs=1, work_s=60, partition=ONE_PARTITION, runs=(1,)),
             Group(name="second", jobs=1, work_s=60, partition=ONE_PARTITION, runs=(1,)),
         ),
