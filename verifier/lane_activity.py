@@ -72,8 +72,8 @@ class LaneActivity:
         await self._producer.send(jobs, deadline_s)
 
     async def _strike(self) -> None:
-        fault, trigger = self._plan.fault, self._plan.trigger
-        assert fault is not None, f"lane {self._plan.lane.name} has no fault"
+        assert self._plan.fault is not None, f"lane {self._plan.lane.name} has no fault"
+        trigger, (fault,) = self._plan.fault.when, self._stage.scenario.plan
         with trio.move_on_after(_TRIGGER_S_MAX):
             while not self._watch.poll().holds(trigger):
                 await trio.sleep(_POLL_S)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..nemesis.fault import Fault
+from ..nemesis.registry import NEMESES
 from ..system.bugs import BUGS
 from ..workloads.lanes.defects import CATCHES
 from ..workloads.lanes.lane import PROFILES, Lane, Profile
-from ..workloads.lanes.plan import lane_settings, plan_lane
+from ..workloads.lanes.plan import LanePlan, lane_settings, plan_lane
 from ..workloads.lanes.registry import LANES
 from ..workloads.registry import LANE
 from .errors import UsageError, unknown_name
@@ -77,10 +79,20 @@ def make_lane_scenario(request: Request, name: str) -> Scenario:
         seed=seed,
         settings=settings,
         bugs=request.bugs,
-        plan=() if plan.fault is None else (plan.fault,),
+        plan=_faults(plan),
         notes=notes,
         lane=plan,
     )
+
+
+def _faults(plan: LanePlan) -> tuple[Fault, ...]:
+    """Return the lane's fault, which begins when its moment has come."""
+    if plan.fault is None:
+        return ()
+    kind = plan.fault.kind
+    target = NEMESES[kind].target
+    down_s = plan.fault.down_s
+    return (Fault(id=f"{kind}-1", kind=kind, target=target, at_s=0.0, duration_s=down_s),)
 
 
 def find_lane(name: str) -> Lane:

@@ -100,14 +100,14 @@ def test_unknown_command_is_one_line() -> None:
 
     assert result.exit_code == 2
     assert "'rum'" in result.stderr
-    assert "choose from: check, doctor, heal, list, run" in result.stderr
+    assert "choose from: check, doctor, heal, lanes, list, run" in result.stderr
     assert "\n" not in result.stderr.strip()
 
 
 def test_list_names_every_choice_with_a_sentence() -> None:
     found = json.loads(_verify("list", "--json").stdout)
 
-    assert set(found) == {"workloads", "nemeses", "rules", "bugs", "settings"}
+    assert set(found) == {"workloads", "nemeses", "lanes", "rules", "bugs", "settings"}
     for section in found.values():
         for entry in section.values():
             assert entry["sentence"]

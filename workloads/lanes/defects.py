@@ -34,7 +34,7 @@ CATCHES: Final[dict[str, Catch]] = {
         Catch("crash-charges-prefetched", "worker-kill", "fast", "uncharged-hand-back"),
         Catch("hand-back-twice", "worker-kill", "fast", "completed-twice"),
         Catch("hand-back-after-expiry", "worker-kill", "fast", "completed-twice"),
-        Catch("lease-ignored-on-pop", "stop-short", "plain", "overlap"),
+        Catch("lease-ignored-on-pop", "fork-in-job", "plain", "overlap"),
         Catch("dead-letter-without-payload", "exception-retry", "plain", "store-mismatch"),
         Catch("forked-child-drops-lease", "fork-in-job", "plain", "overlap"),
         Catch("pop-ahead-always", "trickle", "fast", "lane-pops"),

@@ -14,10 +14,8 @@ from ...checkers.contract import Contract
 from ...checkers.lane_contract import JobsExpected, LaneContract
 from ...histories.attempts import payload_digest
 from ...histories.ops import Json
-from ...nemesis.fault import Fault
-from ...nemesis.registry import NEMESES
 from .application import LANE_JOB, LanePayload
-from .lane import Group, Lane, Profile, Trigger, When
+from .lane import Group, Lane, LaneFault, Profile, Trigger, When
 
 DRAIN_S: Final = 25.0
 """A lane that is not done this long after its time and one lease is not waited for any more."""
@@ -66,16 +64,14 @@ class LanePlan:
         profile: Its profile.
         scale: Share of the reference's times.
         jobs: What is sent, in order.
-        fault: What breaks; None for nothing.
-        trigger: When: jobs by id, times as they will be.
+        fault: What breaks, as it will be: jobs by id, times scaled; None for nothing.
     """
 
     lane: Lane
     profile: Profile
     scale: float
     jobs: tuple[LaneJob, ...]
-    fault: Fault | None
-    trigger: Trigger
+    fault: LaneFault | None
 
     @property
     def name(self) -> str:
@@ -150,7 +146,7 @@ def plan_lane(lane: Lane, profile: Profile, seed: int, scale: float) -> LanePlan
     def named(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(ids[name.replace("/", "-")] for name in names)
 
-    fault, trigger = None, Trigger()
+    fault = None
     if lane.fault is not None:
         when = lane.fault.when
         trigger = Trigger(
@@ -159,17 +155,9 @@ def plan_lane(lane: Lane, profile: Profile, seed: int, scale: float) -> LanePlan
             ended=named(when.ended),
             after_s=when.after_s * scale,
         )
-        kind = lane.fault.kind
-        fault = Fault(
-            id=f"{kind}-1",
-            kind=kind,
-            target=NEMESES[kind].target,
-            at_s=0.0,
-            duration_s=round(lane.fault.down_s * scale, 3),
-        )
-    return LanePlan(
-        lane=lane, profile=profile, scale=scale, jobs=jobs, fault=fault, trigger=trigger
-    )
+        down_s = round(lane.fault.down_s * scale, 3)
+        fault = LaneFault(kind=lane.fault.kind, down_s=down_s, when=trigger)
+    return LanePlan(lane=lane, profile=profile, scale=scale, jobs=jobs, fault=fault)
 
 
 def _jobs(lane: Lane, group: Group, scale: float, stream: random.Random) -> Iterator[LaneJob]:

@@ -81,7 +81,7 @@ BREAKING: Final = (
     Lane(
         name="pause-long",
         sentence="the broker freezes for longer than a lease while two jobs run",
-        groups=(Group(name="work", jobs=2, work_s=20, starts=(1, 2), twice=True),),
+        groups=(Group(name="work", jobs=2, work_s=20, timeout_s=25, starts=(1, 2), twice=True),),
         fault=LaneFault(kind="pause-leader", down_s=45, when=Trigger(started=("work/0", "work/1"))),
         lane_s=110,
         idle_s=45,
