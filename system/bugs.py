@@ -192,14 +192,6 @@ _ALL: Final = (
         ),
     ),
     Bug(
-        "forked-child-drops-lease",
-        "a process that a job forks has its parent's lease left to expire as it ends",
-        "overlap",
-        "fork-in-job",
-        (),
-        "lane",
-    ),
-    Bug(
         "pop-ahead-always",
         "a worker asks for its next batch ahead also when the last one was not full",
         "lane-pops",

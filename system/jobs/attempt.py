@@ -11,7 +11,6 @@ from .application import JobSpec
 from .batch import Batch, Stage
 from .context import JobContext, JobFailed, JobReleased, clean_text, error_text
 from .events import AttemptEnded, AttemptStarting, Cause, Outcome
-from .payload import decode_job
 from .session import RunningAttempt, WorkerSession
 from .settlement import ack_completed, give_up, requeue
 
@@ -23,8 +22,6 @@ def pick_up(session: WorkerSession, batch: Batch, index: int) -> None:
         LeaseChannelBrokenError: The master is gone.
     """
     delivery = batch.deliveries[index]
-    if "string-timeout-refused" in session.bugs and delivery.body is not None:
-        decode_job(delivery.message.data, strict=True)
     if delivery.problem is not None:
         if "poison-left-alone" in session.bugs:
             session.abandon(batch)
@@ -69,8 +66,6 @@ def _run(session: WorkerSession, attempt: RunningAttempt, spec: JobSpec) -> None
     outcome, error, delay_s = _call(session, attempt, spec, context, timeout_s)
     if session.is_foreign():
         # A process that the handler forked must not settle its parent's job.
-        if "forked-child-drops-lease" in session.bugs:
-            session.forget(batch)
         os._exit(0)
     session.last_job_s = (time.monotonic_ns() - started_ns) / 1e9
     session.handled += 1

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from typing import Final
 
 import msgspec
 
 JOB_KEY: Final = "_job"
+_FOREVER_S: Final = float("inf")
 
 
 class JobBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,7 +69,7 @@ def decode_job(payload: bytes | msgspec.Raw, *, strict: bool = False) -> JobBody
     except UnicodeDecodeError as error:
         raise NotAJobError(f"not a job: {error}") from error
     for seconds in (body.timeout_s or 0.0, *(body.backoff_s or ())):
-        if not 0 <= seconds < math.inf:
+        if not 0 <= seconds < _FOREVER_S:
             raise NotAJobError(f"not a job: {seconds:g} s is no timeout and no back-off")
     return body
 

@@ -12,6 +12,7 @@ from .delivery import read_delivery
 from .ending import hand_back
 from .events import BatchReceived
 from .log import log_event
+from .payload import decode_job
 from .session import LEASE_SHARE, PendingPop, WorkerSession, new_pop_id
 from .settings import POP_PARTITIONS_MAX
 from .settlement import settle_ack
@@ -148,6 +149,15 @@ def begin_batch(session: WorkerSession, batch: Batch) -> None:
     session.batch = batch
     session.journal.begin(plan, batch.codes)
     _tell(session, batch)
+    if "string-timeout-refused" in session.bugs:
+        _refuse_strings(batch)
+
+
+def _refuse_strings(batch: Batch) -> None:
+    """Be as strict about numbers as a planted defect wants it; the error ends the worker."""
+    for delivery in batch.deliveries:
+        if delivery.body is not None:
+            decode_job(delivery.message.data, strict=True)
 
 
 def _pop_call(session: WorkerSession, wait_s: float) -> Call[Popped]:

@@ -36,7 +36,6 @@ CATCHES: Final[dict[str, Catch]] = {
         Catch("hand-back-after-expiry", "worker-kill", "fast", "completed-twice"),
         Catch("lease-ignored-on-pop", "fork-in-job", "plain", "overlap"),
         Catch("dead-letter-without-payload", "exception-retry", "plain", "store-mismatch"),
-        Catch("forked-child-drops-lease", "fork-in-job", "plain", "overlap"),
         Catch("pop-ahead-always", "trickle", "fast", "lane-pops"),
         Catch("poison-left-alone", "poison-messages", "plain", "lane-time"),
         Catch("string-timeout-refused", "string-timeout", "plain", "lane-workers"),
