@@ -73,7 +73,7 @@ class LaneActivity:
 
     async def _strike(self) -> None:
         assert self._plan.fault is not None, f"lane {self._plan.lane.name} has no fault"
-        trigger, (fault,) = self._plan.fault.when, self._stage.scenario.plan
+        trigger, each = self._plan.fault.when, self._plan.fault.each
         with trio.move_on_after(_TRIGGER_S_MAX):
             while not self._watch.poll().holds(trigger):
                 await trio.sleep(_POLL_S)
@@ -84,7 +84,9 @@ class LaneActivity:
                 nursery.start_soon(self._send_while_down)
                 # What was begun is ended, whatever the time.
                 with trio.CancelScope(shield=True):
-                    await self._stage.inject(fault, self._watch.events.first_pid)
+                    for number, fault in enumerate(self._stage.scenario.plan):
+                        pid = self._watch.events.first_pid
+                        await self._stage.inject(fault, pid, number if each else None)
         await self._send("after", self._stage.scenario.settings.request_deadline_s)
 
     async def _send_while_down(self) -> None:

@@ -89,10 +89,17 @@ def _faults(plan: LanePlan) -> tuple[Fault, ...]:
     """Return the lane's fault, which begins when its moment has come."""
     if plan.fault is None:
         return ()
-    kind = plan.fault.kind
-    target = NEMESES[kind].target
-    down_s = plan.fault.down_s
-    return (Fault(id=f"{kind}-1", kind=kind, target=target, at_s=0.0, duration_s=down_s),)
+    kind, times = plan.fault.kind, plan.lane.replicas if plan.fault.each else 1
+    return tuple(
+        Fault(
+            id=f"{kind}-{number}",
+            kind=kind,
+            target=NEMESES[kind].target,
+            at_s=0.0,
+            duration_s=plan.fault.down_s,
+        )
+        for number in range(1, times + 1)
+    )
 
 
 def find_lane(name: str) -> Lane:

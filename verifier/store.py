@@ -36,15 +36,21 @@ class RunPaths(RunFolder):
         """The cluster's shared secret, readable by its owner alone."""
         return self.path / "cluster.token"
 
-    @property
-    def supervisor_config(self) -> Path:
-        """What the supervisor was started with."""
-        return self.path / "supervisor.json"
+    def state_of(self, supervisor: str) -> Path:
+        """State folder of a supervisor; `supervisor` is the first one's name."""
+        return self.path / supervisor
 
-    @property
-    def supervisor_log(self) -> Path:
-        """Standard error of the supervisor and its workers."""
-        return self.path / "supervisor.log"
+    def config_of(self, supervisor: str) -> Path:
+        """What a supervisor was started with."""
+        return self.path / f"{supervisor}.json"
+
+    def log_of(self, supervisor: str) -> Path:
+        """Standard error of a supervisor and its workers."""
+        return self.path / f"{supervisor}.log"
+
+    def supervisor_states(self) -> list[Path]:
+        """State folders of all supervisors that ever ran, the first one's first."""
+        return sorted(path for path in self.path.glob("supervisor*") if path.is_dir())
 
     @property
     def failed_jobs(self) -> Path:

@@ -27,6 +27,7 @@ from .jobs import JOB_NAME, JobKind
 
 ATTEMPTS_VARIABLE: Final = "ATLEASTONCE_ATTEMPTS"
 CODE_VARIABLE: Final = "ATLEASTONCE_CODE"
+WORKER_VARIABLE: Final = "ATLEASTONCE_WORKER"
 _DIGEST_CHARS: Final = 32
 
 
@@ -100,6 +101,11 @@ class AttemptRecorder:
         )
 
 
+def _worker_name() -> str:
+    """Return the name that a worker's attempts carry: its supervisor's, if there are several."""
+    return os.environ.get(WORKER_VARIABLE, "worker")
+
+
 def make_recorded() -> Application:
     """Build an application without jobs whose attempts are recorded, as the environment says.
 
@@ -107,7 +113,7 @@ def make_recorded() -> Application:
         KeyError: The environment names no folder for the attempt log.
     """
     folder = Path(os.environ[ATTEMPTS_VARIABLE])
-    log = AttemptLog(folder, os.environ.get(CODE_VARIABLE, ""), "worker")
+    log = AttemptLog(folder, os.environ.get(CODE_VARIABLE, ""), _worker_name())
     app = Application()
     AttemptRecorder(log).listen(app)
     return app

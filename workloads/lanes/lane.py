@@ -125,11 +125,13 @@ class LaneFault:
         kind: A name of `NEMESES`.
         down_s: How long it lasts.
         when: The moment.
+        each: Every supervisor is hit in its turn; else the one whose worker ran the first job.
     """
 
     kind: str
     down_s: float
     when: Trigger
+    each: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +144,8 @@ class Lane:
         groups: The jobs, in order of dispatch.
         fault: What breaks; None where the jobs themselves do.
         scale: Share of the reference's times that it runs at, unless told otherwise.
-        workers: Worker processes.
+        workers: Worker processes of each supervisor.
+        replicas: Supervisors.
         nodes: Nodes of the broker.
         timeout_s: Timeout of a job that has no other.
         retry_after_s: Lease of a delivery.
@@ -165,6 +168,7 @@ class Lane:
     fault: LaneFault | None = None
     scale: float = 0.2
     workers: int = 2
+    replicas: int = 1
     nodes: int = 1
     timeout_s: float = 20.0
     retry_after_s: float = 30.0

@@ -156,7 +156,7 @@ def plan_lane(lane: Lane, profile: Profile, seed: int, scale: float) -> LanePlan
             after_s=when.after_s * scale,
         )
         down_s = round(lane.fault.down_s * scale, 3)
-        fault = LaneFault(kind=lane.fault.kind, down_s=down_s, when=trigger)
+        fault = replace(lane.fault, down_s=down_s, when=trigger)
     return LanePlan(lane=lane, profile=profile, scale=scale, jobs=jobs, fault=fault)
 
 
