@@ -15,7 +15,7 @@ from ..nemesis.ledger import Ledger
 from ..nemesis.world import Target, WorkerView
 from ..system.client import Endpoint
 from ..system.node.timeofday import wall_us, write_offset
-from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_VARIABLE, WORKER_VARIABLE
+from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_FILE_VARIABLE, WORKER_VARIABLE
 from .children import LOOPBACK, NodePorts, log_tail, spawn
 from .config import CODE_VERSION, node_config, supervisor_config, write_config
 from .errors import HarnessError, NodeStartError
@@ -67,6 +67,7 @@ class Cluster:
             write_config(self._run.node_config(name), config)
             if config.time_of_day_file is not None:
                 write_offset(Path(config.time_of_day_file), 0)
+        self._run.code_version.write_text(CODE_VERSION, encoding="ascii")
         for each in self.supervisors:
             each.state.mkdir(mode=0o700, exist_ok=True)
             told = supervisor_config(self._scenario, self._run, self._ports, each.name)
@@ -111,7 +112,7 @@ class Cluster:
     def _spawn(self, module: str, name: str, identity: Identity, config: Path, log: Path) -> Child:
         variables = {
             ATTEMPTS_VARIABLE: str(self._run.attempts),
-            CODE_VARIABLE: CODE_VERSION,
+            CODE_FILE_VARIABLE: str(self._run.code_version),
             WORKER_VARIABLE: name if len(self.supervisors) > 1 else "worker",
         }
         process = spawn(module, config, log, variables)

@@ -120,6 +120,7 @@ def supervisor_config(
         restart_backoff_s=settings.restart_backoff_s,
         restart_backoff_max_s=settings.restart_backoff_max_s,
         stable_after_s=settings.stable_after_s,
+        not_consuming_after_s=settings.not_consuming_after_s,
         renewal=renewal_settings(settings.retry_after_s, scenario.nodes),
         die_with_parent=True,
         parent_pid=os.getpid(),

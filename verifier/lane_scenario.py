@@ -86,19 +86,18 @@ def make_lane_scenario(request: Request, name: str) -> Scenario:
 
 
 def _faults(plan: LanePlan) -> tuple[Fault, ...]:
-    """Return the lane's fault, which begins when its moment has come."""
-    if plan.fault is None:
-        return ()
-    kind, times = plan.fault.kind, plan.lane.replicas if plan.fault.each else 1
+    """Return the lane's faults, which begin when their moment has come."""
     return tuple(
         Fault(
-            id=f"{kind}-{number}",
-            kind=kind,
-            target=NEMESES[kind].target,
+            id=f"{fault.kind}-{number}",
+            kind=fault.kind,
+            target=NEMESES[fault.kind].target,
             at_s=0.0,
-            duration_s=plan.fault.down_s,
+            duration_s=fault.down_s,
         )
-        for number in range(1, times + 1)
+        for fault in (plan.fault, plan.also)
+        if fault is not None
+        for number in range(1, (plan.lane.replicas if fault.each else 1) + 1)
     )
 
 

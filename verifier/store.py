@@ -36,6 +36,11 @@ class RunPaths(RunFolder):
         """The cluster's shared secret, readable by its owner alone."""
         return self.path / "cluster.token"
 
+    @property
+    def code_version(self) -> Path:
+        """Version of the code that a fork server loads when it boots."""
+        return self.path / "code-version"
+
     def state_of(self, supervisor: str) -> Path:
         """State folder of a supervisor; `supervisor` is the first one's name."""
         return self.path / supervisor

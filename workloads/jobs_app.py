@@ -27,6 +27,7 @@ from .jobs import JOB_NAME, JobKind
 
 ATTEMPTS_VARIABLE: Final = "ATLEASTONCE_ATTEMPTS"
 CODE_VARIABLE: Final = "ATLEASTONCE_CODE"
+CODE_FILE_VARIABLE: Final = "ATLEASTONCE_CODE_FILE"
 WORKER_VARIABLE: Final = "ATLEASTONCE_WORKER"
 _DIGEST_CHARS: Final = 32
 
@@ -106,6 +107,14 @@ def _worker_name() -> str:
     return os.environ.get(WORKER_VARIABLE, "worker")
 
 
+def _code_version() -> str:
+    """Return the version of the code that is being loaded: what a file says now, if one is named."""
+    path = os.environ.get(CODE_FILE_VARIABLE)
+    if path is None:
+        return os.environ.get(CODE_VARIABLE, "")
+    return Path(path).read_text(encoding="ascii").strip()
+
+
 def make_recorded() -> Application:
     """Build an application without jobs whose attempts are recorded, as the environment says.
 
@@ -113,7 +122,7 @@ def make_recorded() -> Application:
         KeyError: The environment names no folder for the attempt log.
     """
     folder = Path(os.environ[ATTEMPTS_VARIABLE])
-    log = AttemptLog(folder, os.environ.get(CODE_VARIABLE, ""), _worker_name())
+    log = AttemptLog(folder, _code_version(), _worker_name())
     app = Application()
     AttemptRecorder(log).listen(app)
     return app
