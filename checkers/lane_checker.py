@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from ..histories.folder import RunRecords
+from ..histories.ops import RESTART
 from ..histories.table import COMPLETED, ENDED, GAVE_UP
 from .attempts import conclude, find_all
 from .evidence import Evidence, weigh_evidence
@@ -16,6 +17,7 @@ from .findings import Finding
 from .jobs import Job
 from .lane_contract import LANE_RULES, LaneContract
 from .lane_jobs import judge_lane_job
+from .lane_probes import read_probes
 from .lane_whole import COUNT_POPS, judge_lane
 from .verdict import Json, RuleResult, Verdict, worst
 from .windows import NS
@@ -58,6 +60,11 @@ def _missing(world: World, lane: LaneContract) -> list[str]:
     counts = sum(op.f == COUNT_POPS and op.type == "ok" for op in world.run.ops)
     if lane.pops_per_job_max is not None and counts < 2:
         return [f"pops were counted {counts} times, which takes two"]
+    restarts = sum(op.f == RESTART and op.type == "ok" for op in world.run.ops)
+    if restarts < lane.restarts:
+        return [f"new code was put in place {restarts} times of {lane.restarts}"]
+    if lane.probes is not None and not read_probes(world):
+        return ["the supervisor was never asked about itself"]
     return []
 
 

@@ -22,6 +22,8 @@ LANE_RULES: Final[dict[str, str]] = {
     "lane-old-worker": "a worker outlived the run that its timeout ended",
     "lane-time": "the lane took longer than it may",
     "lane-idle": "no job ran for longer than the lane allows though some were still to be done",
+    "lane-burst": "more runs began within a time than the lane allows",
+    "lane-probe": "the supervisor's answers about itself were not as the lane expects",
     "lane-pops": "the workers asked for jobs more often than the lane allows",
 }
 
@@ -41,6 +43,9 @@ class JobsExpected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         gap_s_max: Longest such time; None for no bound.
         again_s_min: Shortest time from the start of a run to the next start.
         twice: It may complete more than once, where the contract explains that.
+        burst_max: So many runs of all of them at most begin within `burst_s` of their first one;
+            0 for any number.
+        burst_s: See `burst_max`.
     """
 
     jobs: tuple[str, ...]
@@ -54,6 +59,22 @@ class JobsExpected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     gap_s_max: float | None = None
     again_s_min: float = 0.0
     twice: bool = False
+    burst_max: int = 0
+    burst_s: float = 0.0
+
+
+class ProbesExpected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a supervisor is to say of itself while its broker is silent.
+
+    Attributes:
+        code: Reason that it is to give for not being ready.
+        after_s: It gives it so long after the fault began, at the latest, until the fault heals.
+        again_s: So long after that it is ready, and stays so.
+    """
+
+    code: str
+    after_s: float
+    again_s: float
 
 
 class LaneContract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,6 +91,10 @@ class LaneContract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         lane_s_max: Longest time from the first dispatch to the last act.
         idle_s_max: Longest time in which no job runs though one is still to be done.
         pops_per_job_max: Most pops for each job; None where they are not counted.
+        killed_max: So many workers at most are killed before the end, timeouts left out; None for
+            any number.
+        restarts: So many times new code was put in place.
+        probes: What the supervisor is to say of itself; None where it is not asked.
     """
 
     lane: str
@@ -82,6 +107,9 @@ class LaneContract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     pids_min: int = 0
     deaths_max: int | None = None
     pops_per_job_max: float | None = None
+    killed_max: int | None = None
+    restarts: int = 0
+    probes: ProbesExpected | None = None
 
     def to_json(self) -> dict[str, Json]:
         """Return the contract as the object that `scenario.json` holds."""

@@ -14,6 +14,7 @@ from .findings import Finding, seconds
 from .intervals import longest, merge, subtract
 from .jobs import Job
 from .lane_contract import LaneContract
+from .lane_probes import judge_probes
 from .windows import NS
 from .world import World
 
@@ -31,6 +32,8 @@ def judge_lane(world: World, lane: LaneContract, jobs: Sequence[Job]) -> Iterato
     yield from _judge_old_workers(world)
     yield from _judge_time(world, lane, jobs)
     yield from _judge_idle(world, lane, jobs)
+    yield from _judge_bursts(world, lane, jobs)
+    yield from judge_probes(world, lane.probes)
     yield from _judge_pops(world, lane)
 
 
@@ -65,12 +68,27 @@ def _judge_workers(world: World, lane: LaneContract) -> Iterator[Finding]:
     if ran < lane.pids_min:
         text = f"{ran} processes ran jobs; the lane expects {lane.pids_min} at least"
         yield Finding("lane-workers", None, text, end_ns, end_ns)
+    yield from _judge_killed(world, lane)
     if lane.deaths_max is None:
         return
     deaths = world.facts.worker_deaths_ns[world.facts.worker_deaths_ns < _stop_ns(world)]
     if len(deaths) > lane.deaths_max:
         text = f"{len(deaths)} workers died before the end; the lane allows {lane.deaths_max}"
         yield Finding("lane-workers", None, text, int(deaths[0]), int(deaths[-1]))
+
+
+def _judge_killed(world: World, lane: LaneContract) -> Iterator[Finding]:
+    killed = [
+        death.t_ns
+        for death in world.run.deaths
+        if death.role == "worker" and death.signal and death.marker is None
+    ]
+    killed = [at for at in killed if at < _stop_ns(world)]
+    if lane.killed_max is not None and len(killed) > lane.killed_max:
+        text = (
+            f"{len(killed)} workers were killed before the end; the lane allows {lane.killed_max}"
+        )
+        yield Finding("lane-workers", None, text, killed[0], killed[-1])
 
 
 def _stop_ns(world: World) -> int:
@@ -147,6 +165,21 @@ def _judge_idle(world: World, lane: LaneContract, jobs: Sequence[Job]) -> Iterat
 
 def _since_ns(job: Job) -> int:
     return min(dispatch.done_ns for dispatch in job.dispatches if dispatch.done_ns >= 0)
+
+
+def _judge_bursts(world: World, lane: LaneContract, jobs: Sequence[Job]) -> Iterator[Finding]:
+    for group in lane.jobs:
+        names = set(group.jobs)
+        starts = sorted(run.start_ns for job in jobs if job.name in names for run in job.runs)
+        if not group.burst_max or not starts:
+            continue
+        early = [at for at in starts if at <= starts[0] + round(group.burst_s * NS)]
+        if len(early) > group.burst_max:
+            text = (
+                f"{len(early)} runs began within {group.burst_s:g} s of the first one; the lane "
+                f"allows {group.burst_max}"
+            )
+            yield Finding("lane-burst", None, text, early[0], early[-1])
 
 
 def _judge_pops(world: World, lane: LaneContract) -> Iterator[Finding]:

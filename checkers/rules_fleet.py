@@ -21,10 +21,12 @@ _QUEUED = STATUSES.index("queued")
 def judge_leaks(world: World) -> Iterator[Finding]:
     """A worker that wrote records after its supervisor was reaped, or after the end of the run."""
     leak_ns = world.ns("leak_s")
-    masters = [death.t_ns for death in world.run.deaths if death.role == "master"]
+    masters = [death for death in world.run.deaths if death.role == "master"]
     stops = [done.time_ns for done in _acknowledged(world.run, STOP)]
     for process in world.run.attempts.processes:
-        death_ns = next((at for at in masters if process.first_ns < at), None)
+        # Of several supervisors each has a name, and its workers are recorded under it.
+        own = (death.t_ns for death in masters if death.node in (None, process.worker))
+        death_ns = next((at for at in own if process.first_ns < at), None)
         if death_ns is not None and process.last_ns > death_ns + leak_ns:
             yield _leak(process, death_ns, "its supervisor was reaped")
             continue

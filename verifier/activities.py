@@ -17,7 +17,7 @@ from .recorder import Recorder
 from .scenario import Scenario
 from .store import RunPaths
 
-Inject = Callable[[Fault, int | None], Awaitable[None]]
+Inject = Callable[[Fault, int | None, int | None], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,8 @@ class Stage:
         client: Asks any node, again until its deadline.
         recorder: Where operations go.
         tail: Follows the workers' attempt logs.
-        inject: Applies a fault now, to this worker alone if one is named, until it has recovered.
+        inject: Applies a fault now, until it has recovered: to this worker alone if one is named by
+            its pid, to this supervisor if one is named by its number, else to that of the worker.
     """
 
     scenario: Scenario

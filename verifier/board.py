@@ -35,7 +35,7 @@ class BoardMaker:
     def look(self, phase: str, elapsed_s: float) -> Board:
         """Describe this moment."""
         cluster, count = self._cluster, self._recorder.count
-        status = cluster.supervisor.read()
+        statuses = [each.watch.read() for each in cluster.supervisors]
         progress = self._tail.poll()
         ended = sum(count(DISPATCH, type_) for type_ in ("ok", "fail", "info"))
         return Board(
@@ -44,8 +44,8 @@ class BoardMaker:
             nodes=tuple(
                 cluster.watch.row(node, cluster.is_node_alive(node)) for node in cluster.nodes()
             ),
-            workers=len(status.workers) if status else 0,
-            running=cluster.supervisor.running(),
+            workers=sum(len(status.workers) for status in statuses if status),
+            running=sum(each.watch.running() for each in cluster.supervisors),
             faults=self._open_faults(),
             dispatched=self._recorder.new_jobs,
             open_dispatches=count(DISPATCH, "invoke") - ended,

@@ -104,7 +104,7 @@ def _explained(run: RunPaths, death: Death) -> Breakdown:
         name, log = death.node, run.node_log(death.node)
     else:
         name = "supervisor" if death.role == "master" else f"{death.role} {death.pid}"
-        log = run.supervisor_log
+        log = run.log_of("supervisor")
     found = _BROKEN.findall(read_tail(log)) if death.role in ("node", "master") else []
     return Breakdown(name, death, found[-1] if found else "")
 

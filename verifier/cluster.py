@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,32 +14,22 @@ import trio
 from ..nemesis.ledger import Ledger
 from ..nemesis.world import Target, WorkerView
 from ..system.client import Endpoint
-from ..system.jobs.journal import read_debts
 from ..system.node.timeofday import wall_us, write_offset
-from ..system.supervisor.records import WorkerStatus
-from ..system.supervisor.statedir import StateDirectory
-from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_VARIABLE
+from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_FILE_VARIABLE, WORKER_VARIABLE
 from .children import LOOPBACK, NodePorts, log_tail, spawn
 from .config import CODE_VERSION, node_config, supervisor_config, write_config
 from .errors import HarnessError, NodeStartError
 from .reaper import Identity, Reaper
 from .scenario import SUPERVISOR_MARGIN_S, Scenario
 from .store import RunPaths
-from .watch import NodeWatch, SupervisorWatch
+from .supervised import Child, Supervised
+from .watch import NodeWatch
 
 NODE_MODULE: Final = "atleastonce.system.node"
 SUPERVISOR_MODULE: Final = "atleastonce.system.supervisor"
 START_DEADLINE_S: Final = 30.0
 _POLL_S: Final = 0.05
 _NODE_STOP_S: Final = 8.0
-
-
-@dataclass(frozen=True, slots=True)
-class Child:
-    """A process that was started here."""
-
-    target: Target
-    process: subprocess.Popen[bytes]
 
 
 class Cluster:
@@ -57,7 +45,7 @@ class Cluster:
         ports: Mapping[str, NodePorts],
         reaper: Reaper,
         ledger: Ledger,
-        supervisor: SupervisorWatch,
+        supervisors: Sequence[Supervised],
     ) -> None:
         self._scenario = scenario
         self._run = run
@@ -65,8 +53,8 @@ class Cluster:
         self._reaper = reaper
         self._ledger = ledger
         self._children: dict[str, Child] = {}
-        self._master: Child | None = None
-        self.supervisor = supervisor
+        self.supervisors = supervisors
+        self._hit = supervisors[0] if supervisors else None
         self.watch = NodeWatch(self.endpoints())
 
     def write_configs(self) -> None:
@@ -79,9 +67,11 @@ class Cluster:
             write_config(self._run.node_config(name), config)
             if config.time_of_day_file is not None:
                 write_offset(Path(config.time_of_day_file), 0)
-        if self._scenario.is_supervised:
-            supervisor = supervisor_config(self._scenario, self._run, self._ports)
-            write_config(self._run.supervisor_config, supervisor)
+        self._run.code_version.write_text(CODE_VERSION, encoding="ascii")
+        for each in self.supervisors:
+            each.state.mkdir(mode=0o700, exist_ok=True)
+            told = supervisor_config(self._scenario, self._run, self._ports, each.name)
+            write_config(self._run.config_of(each.name), told)
 
     def endpoints(self) -> dict[str, Endpoint]:
         """Return where each node serves clients."""
@@ -113,16 +103,17 @@ class Cluster:
         Raises:
             OSError: The process cannot be started.
         """
+        identity, config = Identity("node", node), self._run.node_config(node)
         self._children[node] = self._spawn(
-            NODE_MODULE, node, Identity("node", node), self._run.node_config(node)
+            NODE_MODULE, node, identity, config, self._run.node_log(node)
         )
         await trio.lowlevel.checkpoint()
 
-    def _spawn(self, module: str, name: str, identity: Identity, config: Path) -> Child:
-        log = self._run.supervisor_log if name == "supervisor" else self._run.node_log(name)
+    def _spawn(self, module: str, name: str, identity: Identity, config: Path, log: Path) -> Child:
         variables = {
             ATTEMPTS_VARIABLE: str(self._run.attempts),
-            CODE_VARIABLE: CODE_VERSION,
+            CODE_FILE_VARIABLE: str(self._run.code_version),
+            WORKER_VARIABLE: name if len(self.supervisors) > 1 else "worker",
         }
         process = spawn(module, config, log, variables)
         self._reaper.register(process, identity)
@@ -177,51 +168,51 @@ class Cluster:
         return None if said_us is None else said_us - wall_us()
 
     def supervisor_process(self) -> Target | None:
-        """Return the living master, or None."""
-        return self._master.target if self._master and self._lives(self._master) else None
+        """Return the living master, or None; of several the one that was chosen."""
+        assert self._hit is not None, "a run of nodes alone has no supervisor"
+        child = self._hit.child
+        return child.target if child and self._lives(child) else None
+
+    def choose_supervisor(self, number: int) -> None:
+        """Have faults hit this supervisor, counted from 0, until another one is chosen."""
+        self._hit = self.supervisors[number]
 
     async def start_supervisor(self) -> None:
-        """Start the supervisor.
+        """Start the supervisor; of several the one that was chosen.
 
         Raises:
             OSError: The process cannot be started.
         """
-        self._master = self._spawn(
-            SUPERVISOR_MODULE, "supervisor", Identity("master"), self._run.supervisor_config
-        )
+        hit = self._hit
+        assert hit is not None, "a run of nodes alone has no supervisor"
+        identity = Identity("master", hit.name if len(self.supervisors) > 1 else None)
+        config, log = self._run.config_of(hit.name), self._run.log_of(hit.name)
+        hit.child = self._spawn(SUPERVISOR_MODULE, hit.name, identity, config, log)
         await trio.lowlevel.checkpoint()
 
     async def wait_supervisor_ready(self, timeout_s: float) -> bool:
         """Wait until all workers have started; False if the master dies or takes longer."""
-        target = self.supervisor_process()
-        if target is None:
+        hit, target = self._hit, self.supervisor_process()
+        if hit is None or target is None:
             return False
         pid = target.pid
 
         async def is_ready() -> bool:
             await trio.lowlevel.checkpoint()
-            return self.supervisor.is_ready(pid, self._scenario.workers)
+            return hit.watch.is_ready(pid, self._scenario.workers)
 
         return await self._wait(is_ready, lambda: self.supervisor_process() is not None, timeout_s)
 
     def workers(self) -> Sequence[WorkerView]:
-        """Return the workers that the supervisor last named, each as its own journal has it now."""
-        status = self.supervisor.read()
-        return [self._view(worker) for worker in (status.workers if status else ())]
+        """Return the workers that the supervisor last named; of several the one that was chosen."""
+        return [] if self._hit is None else self._hit.workers()
 
-    def _view(self, worker: WorkerStatus) -> WorkerView:
-        # A job lasts a few hundred ms, as long as a status may be old: a fault that waits for a
-        # worker in a certain state needs what is true now.
-        debts = read_debts(StateDirectory(self._run.supervisor).workers, worker.pid)
-        is_running = debts.running is not None
-        return WorkerView(
-            pid=worker.pid,
-            state="running" if is_running else worker.state,
-            job=debts.running,
-            since_ns=debts.running_since_ns if is_running else worker.since_ns,
-            leases=worker.leases,
-            unstarted=debts.prefetched,
-        )
+    def supervisor_of(self, worker: int) -> int:
+        """Return the number of the supervisor that named this worker; 0 if none does."""
+        for number, each in enumerate(self.supervisors):
+            if any(view.pid == worker for view in each.workers()):
+                return number
+        return 0
 
     async def start_all(self) -> None:
         """Start the nodes, wait for a leader, then start the supervisor and its workers, if any.
@@ -234,18 +225,21 @@ class Cluster:
         for node in self.nodes():
             if not await self.wait_node_healthy(node, START_DEADLINE_S):
                 raise self._not_up(node, self.is_node_alive(node))
-        if not self._scenario.is_supervised:
-            return
-        await self.start_supervisor()
-        if not await self.wait_supervisor_ready(START_DEADLINE_S):
-            raise self._not_up("supervisor", self.supervisor_process() is not None)
+        for number, each in enumerate(self.supervisors):
+            self.choose_supervisor(number)
+            await self.start_supervisor()
+            if not await self.wait_supervisor_ready(START_DEADLINE_S):
+                raise self._not_up(each.name, self.supervisor_process() is not None)
+        if self.supervisors:
+            self.choose_supervisor(0)
 
     def _not_up(self, name: str, is_alive: bool) -> NodeStartError:
-        log = self._run.supervisor_log if name == "supervisor" else self._run.node_log(name)
+        masters = {each.name: each.child for each in self.supervisors}
+        log = self._run.log_of(name) if name in masters else self._run.node_log(name)
         if is_alive:
             happened = f"is not ready after {START_DEADLINE_S:g} s"
         else:
-            child = self._master if name == "supervisor" else self._children[name]
+            child = masters[name] if name in masters else self._children[name]
             assert child is not None, f"{name} was never started"
             happened = f"ended while starting: {child.process.returncode}"
         return NodeStartError(f"{name} {happened}; {log} ends with\n{log_tail(log)}")
@@ -258,29 +252,32 @@ class Cluster:
             if status is not None:
                 down[node] = status
                 await self.start_node(node)
-        if self._master is not None:
-            status = self._reaper.status(self._master.target.pid)
+        for number, each in enumerate(self.supervisors):
+            status = None if each.child is None else self._reaper.status(each.child.target.pid)
             if status is not None:
-                down["supervisor"] = status
+                down[each.name] = status
+                self.choose_supervisor(number)
                 await self.start_supervisor()
         return down
 
     async def stop_all(self) -> Mapping[str, int]:
-        """Stop the supervisor, then the nodes, gracefully; return raw wait statuses by name.
+        """Stop the supervisors, then the nodes, gracefully; return raw wait statuses by name.
 
         What does not end in its time is killed.
         """
         statuses: dict[str, int] = {}
-        if self._master is not None:
-            grace_s = self._scenario.settings.shutdown_grace_s + SUPERVISOR_MARGIN_S
-            statuses["supervisor"] = await self._stop(self._master, grace_s)
+        grace_s = self._scenario.settings.shutdown_grace_s + SUPERVISOR_MARGIN_S
 
-        async def stop(node: str, child: Child) -> None:
-            statuses[node] = await self._stop(child, _NODE_STOP_S)
+        async def stop(name: str, child: Child, within_s: float) -> None:
+            statuses[name] = await self._stop(child, within_s)
 
         async with trio.open_nursery() as nursery:
+            for each in self.supervisors:
+                if each.child is not None:
+                    nursery.start_soon(stop, each.name, each.child, grace_s)
+        async with trio.open_nursery() as nursery:
             for node, child in self._children.items():
-                nursery.start_soon(stop, node, child)
+                nursery.start_soon(stop, node, child, _NODE_STOP_S)
         return statuses
 
     async def _stop(self, child: Child, grace_s: float) -> int:

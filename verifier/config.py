@@ -81,7 +81,7 @@ def renewal_settings(retry_after_s: float, nodes: int) -> RenewalSettings:
 
 
 def supervisor_config(
-    scenario: Scenario, run: RunPaths, ports: Mapping[str, NodePorts]
+    scenario: Scenario, run: RunPaths, ports: Mapping[str, NodePorts], name: str = "supervisor"
 ) -> SupervisorConfig:
     """Build the supervisor's and the workers' configuration, for a workload of jobs.
 
@@ -94,7 +94,7 @@ def supervisor_config(
         worker = WorkerSettings(
             queue=jobs.queue,
             endpoints=tuple((LOOPBACK, pair.client) for pair in ports.values()),
-            state_dir=str(run.supervisor),
+            state_dir=str(run.state_of(name)),
             consumer_group=CONSUMER_GROUP,
             partitions=settings.partitions,
             prefetch=settings.prefetch,
@@ -115,11 +115,12 @@ def supervisor_config(
         app=jobs.app,
         workers=scenario.workers,
         worker=worker,
-        state_dir=str(run.supervisor),
+        state_dir=str(run.state_of(name)),
         shutdown_grace_s=settings.shutdown_grace_s,
         restart_backoff_s=settings.restart_backoff_s,
         restart_backoff_max_s=settings.restart_backoff_max_s,
         stable_after_s=settings.stable_after_s,
+        not_consuming_after_s=settings.not_consuming_after_s,
         renewal=renewal_settings(settings.retry_after_s, scenario.nodes),
         die_with_parent=True,
         parent_pid=os.getpid(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,22 +12,23 @@ from ..histories.lines import write_lines
 from ..system.jobs.journal import read_debts
 from .reaper import Identity
 from .store import RunPaths
-from .watch import SupervisorWatch
+from .supervised import Supervised
 
 _SUPERVISOR_DEATHS: Final = "deaths.jsonl"
 _HAND_BACKS: Final = "handbacks.jsonl"
 _WORKERS: Final = "workers"
 
 
-def identify_orphan(supervisor: SupervisorWatch, run: RunPaths, pid: int) -> Identity:
+def identify_orphan(supervisors: Sequence[Supervised], pid: int) -> Identity:
     """Say what an orphan was, while it is still a zombie.
 
     A worker's journal tells whether a pop's answer may have been unread; a new supervisor deletes
     it, so it is read here, before the death is announced.
     """
-    if supervisor.was_fork_server(pid):
+    if any(supervisor.watch.was_fork_server(pid) for supervisor in supervisors):
         return Identity("fork-server")
-    return Identity("worker", popping=read_debts(run.supervisor / _WORKERS, pid).popping)
+    is_popping = (read_debts(each.state / _WORKERS, pid).popping for each in supervisors)
+    return Identity("worker", popping=any(is_popping))
 
 
 def merge_deaths(run: RunPaths) -> None:
@@ -36,7 +37,8 @@ def merge_deaths(run: RunPaths) -> None:
     Safe to repeat. A source that cannot be read is copied as it is, so that the checkers see the
     damage and say so.
     """
-    sources = (run.supervisor / _SUPERVISOR_DEATHS, run.reaped)
+    states = run.supervisor_states()
+    sources = (*(state / _SUPERVISOR_DEATHS for state in states), run.reaped)
     try:
         deaths = [death for source in sources for death in read_deaths(source)]
     except (DamagedEvidenceError, ValueError):
@@ -44,8 +46,9 @@ def merge_deaths(run: RunPaths) -> None:
     else:
         deaths.sort(key=lambda death: death.t_ns)
         write_lines(run.deaths, deaths)
-    if (run.supervisor / _HAND_BACKS).exists():
-        shutil.copyfile(run.supervisor / _HAND_BACKS, run.hand_backs)
+    found = [state / _HAND_BACKS for state in states if (state / _HAND_BACKS).exists()]
+    if found:
+        run.hand_backs.write_bytes(b"".join(_bytes(path) for path in found))
 
 
 def _bytes(path: Path) -> bytes:

@@ -37,7 +37,7 @@ def contract_of(scenario: Scenario) -> dict[str, Json]:
         return msgspec.convert(plain, BrokerContract).to_json()
     contract = load_contract(
         jobs.contract,
-        workers=scenario.workers,
+        workers=scenario.workers * max(1, len(scenario.supervisor_names)),
         prefetch=settings.prefetch,
         lease_s=settings.retry_after_s,
     )

@@ -11,17 +11,21 @@ from ..histories.faults import group_faults, read_faults
 from ..system.client import BrokerError
 from ..system.jobs import ConnectionSettings
 from ..workloads.activity import Activity
-from ..workloads.lanes.lane import When
+from ..workloads.lanes.lane import LaneFault, Trigger, When
 from ..workloads.lanes.plan import LanePlan
 from ..workloads.lanes.producer import LaneProducer
 from ..workloads.registry import WORKLOADS, JobsPart
 from .activities import JobsActivity, Stage, make_plain_activity
 from .config import CONSUMER_GROUP
+from .lane_control import keep_asking, put_new_code
 from .lane_watch import LaneWatch
 
 _POLL_S: Final = 0.01
 _TRIGGER_S_MAX: Final = 60.0
 """A moment that has not come by then never comes; the fault was then never seen in effect."""
+
+_SEEN_AGAIN_S: Final = 1.0
+"""Beyond the time after which a supervisor has to be ready again, it is asked for so long."""
 
 _DOWN_DEADLINE_S: Final = 0.5
 """A dispatch while the broker is down is given up after this; the broker stays down for longer."""
@@ -55,11 +59,22 @@ class LaneActivity:
     async def load(self) -> None:
         """Dispatch everything; the fault, if there is one, has healed when this returns."""
         await self._count_pops()
-        async with trio.open_nursery() as nursery:
-            if self._plan.fault is not None:
-                nursery.start_soon(self._strike)
-            await self._send("first", self._stage.scenario.settings.request_deadline_s)
-            self._sent.set()
+        async with trio.open_nursery() as beside:
+            if self._plan.lane.silent_s is not None:
+                beside.start_soon(keep_asking, self._stage)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._act)
+                await self._send("first", self._stage.scenario.settings.request_deadline_s)
+                self._sent.set()
+            await trio.sleep(self._seen_again_s())
+            beside.cancel_scope.cancel()
+
+    def _seen_again_s(self) -> float:
+        """How long a supervisor that is asked about itself is asked after its fault is over."""
+        lane = self._plan.lane
+        if lane.silent_s is None:
+            return 0.0
+        return lane.silent_s * self._plan.scale + lane.margin_s + _SEEN_AGAIN_S
 
     async def finish(self) -> None:
         """Wait until nothing is left, then read dead letters and failed jobs back."""
@@ -71,21 +86,38 @@ class LaneActivity:
         jobs = [job for job in self._plan.jobs if job.when == when]
         await self._producer.send(jobs, deadline_s)
 
-    async def _strike(self) -> None:
-        assert self._plan.fault is not None, f"lane {self._plan.lane.name} has no fault"
-        trigger, (fault,) = self._plan.fault.when, self._stage.scenario.plan
+    async def _act(self) -> None:
+        """Do what the lane does beside its first dispatches, and dispatch what comes after it."""
+        plan, stage = self._plan, self._stage
+        if plan.restart is not None:
+            await self._wait_for(plan.restart)
+            await put_new_code(stage)
+        if plan.fault is not None and await self._wait_for(plan.fault.when):
+            # What was begun is ended, whatever the time.
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._send_while_down)
+                nursery.start_soon(self._strike, plan.fault)
+                if plan.also is not None:
+                    await trio.sleep(plan.also.when.after_s)
+                    nursery.start_soon(self._strike, plan.also)
+        await self._send("after", stage.scenario.settings.request_deadline_s)
+
+    async def _wait_for(self, trigger: Trigger) -> bool:
+        """Wait for a moment; whether it came in time."""
         with trio.move_on_after(_TRIGGER_S_MAX):
             while not self._watch.poll().holds(trigger):
                 await trio.sleep(_POLL_S)
             if trigger.after_s > 0:
                 await self._sent.wait()
                 await trio.sleep(trigger.after_s)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._send_while_down)
-                # What was begun is ended, whatever the time.
-                with trio.CancelScope(shield=True):
-                    await self._stage.inject(fault, self._watch.events.first_pid)
-        await self._send("after", self._stage.scenario.settings.request_deadline_s)
+            return True
+        return False
+
+    async def _strike(self, fault: LaneFault) -> None:
+        pid = self._watch.events.first_pid
+        faults = [each for each in self._stage.scenario.plan if each.kind == fault.kind]
+        for number, each in enumerate(faults):
+            await self._stage.inject(each, pid, number if fault.each else None)
 
     async def _send_while_down(self) -> None:
         if any(job.when == "down" for job in self._plan.jobs):

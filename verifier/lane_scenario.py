@@ -86,13 +86,19 @@ def make_lane_scenario(request: Request, name: str) -> Scenario:
 
 
 def _faults(plan: LanePlan) -> tuple[Fault, ...]:
-    """Return the lane's fault, which begins when its moment has come."""
-    if plan.fault is None:
-        return ()
-    kind = plan.fault.kind
-    target = NEMESES[kind].target
-    down_s = plan.fault.down_s
-    return (Fault(id=f"{kind}-1", kind=kind, target=target, at_s=0.0, duration_s=down_s),)
+    """Return the lane's faults, which begin when their moment has come."""
+    return tuple(
+        Fault(
+            id=f"{fault.kind}-{number}",
+            kind=fault.kind,
+            target=NEMESES[fault.kind].target,
+            at_s=0.0,
+            duration_s=fault.down_s,
+        )
+        for fault in (plan.fault, plan.also)
+        if fault is not None
+        for number in range(1, (plan.lane.replicas if fault.each else 1) + 1)
+    )
 
 
 def find_lane(name: str) -> Lane:

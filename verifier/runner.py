@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -36,7 +36,7 @@ from .reaper import Reaper, become_subreaper, descendants
 from .recorder import Recorder
 from .scenario import Scenario, nemesis_settings
 from .store import RunPaths
-from .watch import SupervisorWatch
+from .supervised import Supervised, make_supervised
 
 Show = Callable[[Callable[[], Board]], Awaitable[None]]
 
@@ -86,9 +86,9 @@ def execute(start: Start, show: Show) -> Ended:
     become_subreaper()
     spared = descendants()
     run = start.run
-    supervisor = SupervisorWatch(run.supervisor / "status.json")
-    reaper = Reaper(run.reaped, lambda pid: identify_orphan(supervisor, run, pid))
-    session = _Session(start, reaper, supervisor)
+    supervisors = make_supervised(run, start.scenario.supervisor_names)
+    reaper = Reaper(run.reaped, lambda pid: identify_orphan(supervisors, pid))
+    session = _Session(start, reaper, supervisors)
     try:
         trio.run(session.main, show)
     finally:
@@ -105,13 +105,13 @@ def execute(start: Start, show: Show) -> Ended:
 class _Session:
     """The state of one run while it runs."""
 
-    def __init__(self, start: Start, reaper: Reaper, supervisor: SupervisorWatch) -> None:
+    def __init__(self, start: Start, reaper: Reaper, supervisors: Sequence[Supervised]) -> None:
         self.ended = Ended()
         scenario, run = start.scenario, start.run
         self._start = start
         self._reaper = reaper
         self._ledger = Ledger(run.ledger)
-        self._cluster = Cluster(scenario, run, start.ports, reaper, self._ledger, supervisor)
+        self._cluster = Cluster(scenario, run, start.ports, reaper, self._ledger, supervisors)
         self._recorder = Recorder(run.history)
         self._faults = LineWriter(run.faults)
         self._tail = AttemptTail(run.attempts)
@@ -212,8 +212,12 @@ class _Session:
             )
             await trio.sleep(scenario.time_limit_s)
 
-    async def _inject(self, fault: Fault, worker: int | None) -> None:
+    async def _inject(self, fault: Fault, worker: int | None, supervisor: int | None) -> None:
         """Apply one fault now; it is healed, and was watched until it recovered, at the end."""
+        if supervisor is None and worker is not None:
+            supervisor = self._cluster.supervisor_of(worker)
+        if supervisor is not None:
+            self._cluster.choose_supervisor(supervisor)
         settings = nemesis_settings(self._start.scenario.settings)
         await run_plan([fault], self._cluster, self._ledger, self._faults, settings, worker)
 

@@ -99,6 +99,14 @@ class Scenario:
         return tuple(f"n{number}" for number in range(1, self.nodes + 1))
 
     @property
+    def supervisor_names(self) -> tuple[str, ...]:
+        """Name the supervisors: `supervisor`, `supervisor-2` and so on; nodes alone have none."""
+        if not self.is_supervised:
+            return ()
+        replicas = 1 if self.lane is None else self.lane.lane.replicas
+        return ("supervisor", *(f"supervisor-{number}" for number in range(2, replicas + 1)))
+
+    @property
     def is_supervised(self) -> bool:
         """Whether a supervisor and its workers take part."""
         return WORKLOADS[self.workload].jobs is not None

@@ -109,6 +109,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         ),
     ] = 5.0
 
+    not_consuming_after_s: Annotated[
+        float,
+        Meta(
+            ge=0.1,
+            le=600,
+            extra=_about("system", "a worker whose pops failed for so long does not consume"),
+        ),
+    ] = 60.0
     memory_mib: Annotated[
         int,
         Meta(

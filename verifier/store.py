@@ -37,14 +37,25 @@ class RunPaths(RunFolder):
         return self.path / "cluster.token"
 
     @property
-    def supervisor_config(self) -> Path:
-        """What the supervisor was started with."""
-        return self.path / "supervisor.json"
+    def code_version(self) -> Path:
+        """Version of the code that a fork server loads when it boots."""
+        return self.path / "code-version"
 
-    @property
-    def supervisor_log(self) -> Path:
-        """Standard error of the supervisor and its workers."""
-        return self.path / "supervisor.log"
+    def state_of(self, supervisor: str) -> Path:
+        """State folder of a supervisor; `supervisor` is the first one's name."""
+        return self.path / supervisor
+
+    def config_of(self, supervisor: str) -> Path:
+        """What a supervisor was started with."""
+        return self.path / f"{supervisor}.json"
+
+    def log_of(self, supervisor: str) -> Path:
+        """Standard error of a supervisor and its workers."""
+        return self.path / f"{supervisor}.log"
+
+    def supervisor_states(self) -> list[Path]:
+        """State folders of all supervisors that ever ran, the first one's first."""
+        return sorted(path for path in self.path.glob("supervisor*") if path.is_dir())
 
     @property
     def failed_jobs(self) -> Path:

@@ -38,6 +38,8 @@ _ENDS: Final[dict[Outcome, attempts.Outcome]] = {
 
 ATTEMPTS_VARIABLE: Final = "ATLEASTONCE_ATTEMPTS"
 CODE_VARIABLE: Final = "ATLEASTONCE_CODE"
+CODE_FILE_VARIABLE: Final = "ATLEASTONCE_CODE_FILE"
+WORKER_VARIABLE: Final = "ATLEASTONCE_WORKER"
 _DIGEST_CHARS: Final = 32
 
 
@@ -111,6 +113,19 @@ class AttemptRecorder:
         )
 
 
+def _worker_name() -> str:
+    """Return the name that a worker's attempts carry: its supervisor's, if there are several."""
+    return os.environ.get(WORKER_VARIABLE, "worker")
+
+
+def _code_version() -> str:
+    """Return the version of the code that is being loaded: what a file says now, if one is named."""
+    path = os.environ.get(CODE_FILE_VARIABLE)
+    if path is None:
+        return os.environ.get(CODE_VARIABLE, "")
+    return Path(path).read_text(encoding="ascii").strip()
+
+
 def make_recorded() -> Application:
     """Build an application without jobs whose attempts are recorded, as the environment says.
 
@@ -118,7 +133,7 @@ def make_recorded() -> Application:
         KeyError: The environment names no folder for the attempt log.
     """
     folder = Path(os.environ[ATTEMPTS_VARIABLE])
-    log = AttemptLog(folder, os.environ.get(CODE_VARIABLE, ""), "worker")
+    log = AttemptLog(folder, _code_version(), _worker_name())
     app = Application()
     AttemptRecorder(log).listen(app)
     return app

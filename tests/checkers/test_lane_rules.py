@@ -257,3 +257,27 @@ def test_the_rules_of_the_delivery_contract_hold_in_a_lane_too(check: Check) -> 
 
     assert verdict.valid is False
     assert verdict.rules["attempt-number"].violations == 1
+
+
+@pytest.mark.parametrize(("supervisor", "leaks"), [("w1", 1), ("w9", 0), (None, 1)])
+def test_a_supervisor_that_has_a_name_takes_only_its_own_workers_along(
+    tmp_path: Path, supervisor: str | None, leaks: int
+) -> None:
+    notes = parse(LEGAL + "0.2 master died 9\n5 w1 got late#1\n5 dispatch late\n")
+    notes.deaths = [
+        msgspec.structs.replace(death, node=supervisor) if death.role == "master" else death
+        for death in notes.deaths
+    ]
+    contract = LaneContract(
+        lane="made-up",
+        profile="plain",
+        attempts=load_contract("atleastonce", workers=2, prefetch=1),
+        jobs=(GOOD, BAD),
+        lane_s_max=10,
+        idle_s_max=2,
+    )
+
+    verdict = check_lane(notes.write(tmp_path / "named").read(), contract)
+
+    named = [each.sentence for each in verdict.violations if each.rule == "process-leaked"]
+    assert sum("until 4.8" in sentence for sentence in named) == leaks

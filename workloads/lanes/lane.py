@@ -70,6 +70,7 @@ class Group:
         again_s_short: A run that its timeout ended starts again no sooner than one lease less this
             after its start, where no other job waited behind it; None for no bound.
         twice: See `JobsExpected`.
+        burst: `burst_max` and `burst_s` of `JobsExpected`.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Group:
     gap_s_min: float = 0.0
     again_s_short: float | None = None
     twice: bool = False
+    burst: tuple[int, float] = (0, 0.0)
 
 
 PLUG: Final = Group(name="plug", jobs=1, work_s=5, runs=(1,))
@@ -125,11 +127,13 @@ class LaneFault:
         kind: A name of `NEMESES`.
         down_s: How long it lasts.
         when: The moment.
+        each: Every supervisor is hit in its turn; else the one whose worker ran the first job.
     """
 
     kind: str
     down_s: float
     when: Trigger
+    each: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +145,13 @@ class Lane:
         sentence: What happens in it.
         groups: The jobs, in order of dispatch.
         fault: What breaks; None where the jobs themselves do.
+        also: What breaks beside it, `after_s` of its trigger later; None for nothing.
+        restart: When the supervisor is asked to put new code in place; None for never.
+        silent_s: The supervisor is asked about itself all the time, and says so long after the
+            fault began that its workers get no jobs. None where it is not asked.
         scale: Share of the reference's times that it runs at, unless told otherwise.
-        workers: Worker processes.
+        workers: Worker processes of each supervisor.
+        replicas: Supervisors.
         nodes: Nodes of the broker.
         timeout_s: Timeout of a job that has no other.
         retry_after_s: Lease of a delivery.
@@ -155,6 +164,7 @@ class Lane:
         pids_min: See `LaneContract`.
         deaths_max: See `LaneContract`.
         pops_per_job_max: See `LaneContract`.
+        killed_max: See `LaneContract`.
         refuses_at_once: What is not a job is given up without a run.
         not_in: Profiles that it does not run in, and why.
     """
@@ -163,8 +173,12 @@ class Lane:
     sentence: str
     groups: tuple[Group, ...]
     fault: LaneFault | None = None
+    also: LaneFault | None = None
+    restart: Trigger | None = None
+    silent_s: float | None = None
     scale: float = 0.2
     workers: int = 2
+    replicas: int = 1
     nodes: int = 1
     timeout_s: float = 20.0
     retry_after_s: float = 30.0
@@ -177,6 +191,7 @@ class Lane:
     pids_min: int = 0
     deaths_max: int | None = None
     pops_per_job_max: float | None = None
+    killed_max: int | None = None
     refuses_at_once: bool = False
     not_in: Mapping[str, str] = field(default_factory=dict)
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from ...checkers.contract import Contract
-from ...checkers.lane_contract import JobsExpected, LaneContract
+from ...checkers.lane_contract import JobsExpected, LaneContract, ProbesExpected
 from ...histories.attempts import payload_digest
 from ...histories.ops import Json
 from .application import LANE_JOB, LanePayload
@@ -19,6 +19,9 @@ from .lane import Group, Lane, LaneFault, Profile, Trigger, When
 
 DRAIN_S: Final = 25.0
 """A lane that is not done this long after its time and one lease is not waited for any more."""
+
+SILENT_CODE: Final = "not-consuming"
+"""Reason that a supervisor gives whose workers get no jobs."""
 
 _ID: Final = "$ID"
 _NOT_A_JOB: Final = "not_a_job"
@@ -65,6 +68,8 @@ class LanePlan:
         scale: Share of the reference's times.
         jobs: What is sent, in order.
         fault: What breaks, as it will be: jobs by id, times scaled; None for nothing.
+        also: What breaks beside it, likewise.
+        restart: When new code is put in place, likewise.
     """
 
     lane: Lane
@@ -72,6 +77,8 @@ class LanePlan:
     scale: float
     jobs: tuple[LaneJob, ...]
     fault: LaneFault | None
+    also: LaneFault | None = None
+    restart: Trigger | None = None
 
     @property
     def name(self) -> str:
@@ -96,6 +103,19 @@ class LanePlan:
             lane_s_max=round(lane.lane_s * scale + lane.margin_s, 3),
             idle_s_max=round(lane.idle_s * scale + lane.margin_s, 3),
             pops_per_job_max=lane.pops_per_job_max,
+            killed_max=lane.killed_max,
+            restarts=int(lane.restart is not None),
+            probes=self._probes(),
+        )
+
+    def _probes(self) -> ProbesExpected | None:
+        if self.lane.silent_s is None:
+            return None
+        return ProbesExpected(
+            code=SILENT_CODE,
+            # A pop is first waited for, and a status is written now and then.
+            after_s=round(self.lane.silent_s * self.scale + self.lane.margin_s, 3),
+            again_s=round(self.lane.silent_s * self.scale + self.lane.margin_s, 3),
         )
 
     def _expected(self, group: Group, lease_s: float) -> JobsExpected:
@@ -113,6 +133,8 @@ class LanePlan:
             gap_s_min=round(group.gap_s_min * self.scale, 4),
             again_s_min=round(again_s, 4),
             twice=group.twice,
+            burst_max=group.burst[0],
+            burst_s=round(group.burst[1] * self.scale, 4),
         )
 
 
@@ -132,6 +154,7 @@ def lane_settings(lane: Lane, profile: Profile, scale: float) -> tuple[str, ...]
         f"job_timeout_s={timeout_s}",
         f"shutdown_grace_s={grace_s:g}",
         f"drain_deadline_s={drain_s:g}",
+        *(() if lane.silent_s is None else (f"not_consuming_after_s={lane.silent_s * scale:g}",)),
         *profile.settings,
         *lane.settings,
     )
@@ -146,18 +169,28 @@ def plan_lane(lane: Lane, profile: Profile, seed: int, scale: float) -> LanePlan
     def named(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(ids[name.replace("/", "-")] for name in names)
 
-    fault = None
-    if lane.fault is not None:
-        when = lane.fault.when
-        trigger = Trigger(
+    def moment(when: Trigger) -> Trigger:
+        return Trigger(
             starts=when.starts,
             started=named(when.started),
             ended=named(when.ended),
             after_s=when.after_s * scale,
         )
-        down_s = round(lane.fault.down_s * scale, 3)
-        fault = LaneFault(kind=lane.fault.kind, down_s=down_s, when=trigger)
-    return LanePlan(lane=lane, profile=profile, scale=scale, jobs=jobs, fault=fault)
+
+    def scaled(fault: LaneFault | None) -> LaneFault | None:
+        if fault is None:
+            return None
+        return replace(fault, down_s=round(fault.down_s * scale, 3), when=moment(fault.when))
+
+    return LanePlan(
+        lane=lane,
+        profile=profile,
+        scale=scale,
+        jobs=jobs,
+        fault=scaled(lane.fault),
+        also=scaled(lane.also),
+        restart=None if lane.restart is None else moment(lane.restart),
+    )
 
 
 def _jobs(lane: Lane, group: Group, scale: float, stream: random.Random) -> Iterator[LaneJob]:
