@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from .options_command import options, run
+
 if TYPE_CHECKING:
     from .checks import Reason, Sight
     from .core.control import Action
@@ -37,7 +39,11 @@ _JSON: Final = click.option("--json", "as_json", is_flag=True, help="Print one J
 
 @click.group()
 def supervisor() -> None:
-    """Look at a running supervisor, and pause, continue, restart or terminate it."""
+    """Run a supervisor, look at one, and pause, continue, restart or terminate it."""
+
+
+supervisor.add_command(run)
+supervisor.add_command(options)
 
 
 def _asking(action_name: str, sentence: str) -> None:

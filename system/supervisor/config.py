@@ -14,6 +14,7 @@ from ..jobs.settings import WorkerSettings
 from .core.handback import HandBackPolicy
 from .core.pool import RestartPolicy
 from .core.renewal import RETRY_US, RenewalPolicy
+from .pool_config import ControlConfig, PoolConfig
 
 WORKERS_MAX: Final = 4096
 _US: Final = 1_000_000
@@ -70,6 +71,9 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         die_with_parent: Be killed when the process that started this one dies.
         parent_pid: Who that process is; another parent means that it died already.
         bugs: Planted defects, for the supervisor and its workers.
+        pools: Pools that grow and shrink; without any, `workers` workers of `worker` run. With
+            some, `worker` is what the one with the shortest lease is set to.
+        control: How the master sees to its pools.
     """
 
     app: str
@@ -88,6 +92,8 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     die_with_parent: bool = True
     parent_pid: int | None = None
     bugs: tuple[str, ...] = ()
+    pools: tuple[PoolConfig, ...] | msgspec.UnsetType = msgspec.UNSET
+    control: ControlConfig | msgspec.UnsetType = msgspec.UNSET
 
     def renewal_policy(self) -> RenewalPolicy:
         """Return the bounds of renewal."""
