@@ -26,14 +26,14 @@ def judge_leaks(world: World) -> Iterator[Finding]:
     for process in world.run.attempts.processes:
         death_ns = next((at for at in masters if process.first_ns < at), None)
         if death_ns is not None and process.last_ns > death_ns + leak_ns:
-            yield _leak(process, death_ns, "its supervisor was reaped")
+            yield _leak(process, death_ns, "its supervisor was reaped", world)
             continue
         stop_ns = next((at for at in stops if process.last_ns > at + leak_ns), None)
         if stop_ns is not None:
-            yield _leak(process, stop_ns, "everything was stopped")
+            yield _leak(process, stop_ns, "everything was stopped", world)
 
 
-def _leak(process: ProcessIncarnation, since_ns: int, event: str) -> Finding:
+def _leak(process: ProcessIncarnation, since_ns: int, event: str, world: World) -> Finding:
     return Finding(
         "process-leaked",
         None,
@@ -41,6 +41,7 @@ def _leak(process: ProcessIncarnation, since_ns: int, event: str) -> Finding:
         f"after {event}",
         since_ns,
         process.last_ns,
+        doubt=world.starvation.doubt((since_ns, process.last_ns), world.ns("leak_s")),
     )
 
 

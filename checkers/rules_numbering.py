@@ -183,8 +183,11 @@ def judge_too_many_tries(job: Job, world: World) -> Iterator[Finding]:
     runs = [delivery for delivery in job.deliveries if delivery.kind == RAN]
     if not job.tries or len(runs) <= job.tries:
         return
-    reasons = [world.ack_could_fail(run) for run in runs if run.ended_ns >= 0]
+    ended = [run for run in runs if run.ended_ns >= 0]
+    reasons = [world.ack_could_fail(run) for run in ended]
     lost = [reason for reason in reasons if reason]
+    sure = [run for run, reason in zip(ended, reasons, strict=True) if reason is None]
+    doubts = [doubt for run in sure if (doubt := world.ack_doubt(run))]
     yield Finding(
         "too-many-tries",
         job.number,
@@ -193,4 +196,5 @@ def judge_too_many_tries(job: Job, world: World) -> Iterator[Finding]:
         runs[0].start_ns,
         runs[-1].start_ns,
         lost[0] if lost and len(runs) <= job.tries + len(lost) else None,
+        doubt=doubts[0] if doubts and len(runs) <= job.tries + len(lost) + len(doubts) else None,
     )
