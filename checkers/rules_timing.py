@@ -27,6 +27,7 @@ def judge_overlap(job: Job, world: World) -> Iterator[Finding]:
                 longest.start_ns,
                 run.start_ns,
                 _long_pause(longest, run, world),
+                doubt=world.lease_doubt(longest.t_ns, run.t_ns),
             )
         if longest is None or run.end_ns > longest.end_ns:
             longest = run

@@ -88,6 +88,25 @@ class Starvation:
             f"{seconds(left_ns)} lie outside of that, and {seconds(allowed_ns)} are allowed"
         )
 
+    def lease_doubt(self, held: Interval, lease_ns: int) -> str | None:
+        """Say why a lease may have run out unrenewed, or its ack may have come too late, or None.
+
+        That may be so where the machine starved half of some time as long as the lease.
+
+        Args:
+            held: From a delivery to the next one of the same job.
+            lease_ns: The lease.
+        """
+        inside = [part for s in self.stretches if (part := intersect(s, held))]
+        starts = [start for start, _ in inside] + [
+            max(held[0], end - lease_ns) for _, end in inside
+        ]
+        around = [(start, min(held[1], start + lease_ns)) for start in starts]
+        worst = max(around, key=lambda part: length(part) - self.left_ns(part), default=None)
+        if worst is None or 2 * (length(worst) - self.left_ns(worst)) < lease_ns:
+            return None
+        return f"{self.told(worst)}; a lease of {seconds(lease_ns)} may run out unrenewed meanwhile"
+
     def told(self, interval: Interval) -> str:
         """Say, with figures, how the machine starved the system in a part of an interval."""
         samples = self._starved_in(interval)

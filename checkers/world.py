@@ -118,10 +118,16 @@ class World:
     def ack_doubt(self, run: Delivery) -> str | None:
         """Say why the answer of a finished run may have been lost later than `ack_s` allows.
 
-        None where it was settled, or where the machine was not starved enough meanwhile.
+        Or why its lease may have run out before. None where it was settled, or where the machine
+        was not starved enough meanwhile.
         """
         if run.acked_ns >= 0 or not self.contract.clauses.duplicate_after_lost_ack:
             return None
+        table, following = self.facts.deliveries, run.index + 1
+        if following < len(table) and table.job[following] == table.job[run.index]:
+            doubt = self.lease_doubt(run.t_ns, int(table.t_ns[following]))
+            if doubt:
+                return doubt
         ends_ns = [w.from_ns for w in self.windows.path if w.from_ns >= run.ended_ns]
         death_ns = self.death_ns(run)
         if run.ended_ns <= death_ns < NEVER_NS and not self._wrote_ack(run):
@@ -129,6 +135,10 @@ class World:
         if not ends_ns:
             return None
         return self.starvation.doubt((run.ended_ns, min(ends_ns)), self.ns("ack_s"))
+
+    def lease_doubt(self, from_ns: int, until_ns: int) -> str | None:
+        """Say why a lease that was held from a delivery to the next may have run out, or None."""
+        return self.starvation.lease_doubt((from_ns, until_ns), self.ns("lease_s"))
 
     def _wrote_ack(self, run: Delivery) -> bool:
         """Whether the worker started another job after this run, hence had written its ack."""

@@ -213,3 +213,43 @@ def test_quiet_samples_are_counted_and_starve_nothing() -> None:
     assert starvation.stretches == ()
     assert starvation.doubt((at(0), at(9)), 1) is None
     assert starvation.to_json()["starved_s"] == 0.0
+
+
+EXPIRED = """
+    0.0 dispatch a tries=5
+    0.0 dispatch b p=1
+    0.1 w1 got b#1 a#1
+    0.2 w1 start b#1
+    12.0 w1 end b
+    12.1 w1 ack b
+    """ + run("w2", "a", 9.0, 9.1, 2)
+FENCED = (
+    "0.0 dispatch a timeout=9\n"
+    + run("w1", "a", 0.1, 2.0).replace("2.010 w1 ack a", "")
+    + run("w2", "a", 9.0, 9.1, 2)
+)
+OVERLAPPING = "0.0 dispatch a timeout=60\n" + run("w1", "a", 0.1, 12.0) + run("w2", "a", 9, 9.1, 2)
+
+
+@pytest.mark.parametrize(
+    ("history", "rule"),
+    [(EXPIRED, "attempt-number"), (FENCED, "completed-twice"), (OVERLAPPING, "overlap")],
+)
+def test_lease_that_ran_out_on_a_starved_machine_is_in_doubt(
+    judge: Judge, history: str, rule: str
+) -> None:
+    starved = judge(history + "1.0 starved supervisor until=8" + END)
+    assert starved.rules[rule].violations == 0
+    assert starved.rules[rule].in_doubt > 0
+    (reason,) = (reason for reason in starved.reasons if reason.startswith(rule))
+    assert "a lease of 8.000 s may run out unrenewed meanwhile" in reason
+    for excuse in ("", "1.0 starved supervisor until=2", "20.0 starved supervisor until=40"):
+        assert judge(history + excuse + END).rules[rule].valid is False
+
+
+def test_number_that_was_forgotten_is_never_in_doubt(judge: Judge) -> None:
+    reset = "0.0 dispatch a tries=5 backoff=1\n" + run("w1", "a", 0.1, 0.2).replace(
+        "end a", "end a threw"
+    )
+    verdict = judge(reset + run("w2", "a", 9.0, 9.1, 1) + "0.0 starved n1 until=9" + END)
+    assert verdict.rules["attempt-number"].valid is False
