@@ -194,10 +194,6 @@ def test_ack_that_was_confirmed_is_never_in_doubt(judge: Judge) -> None:
     assert judge(twice + "0.0 starved n1 until=12" + END).rules["completed-twice"].valid is False
 
 
-def sample(since: float, until: float, **figures: float) -> SchedulingSample:
-    return SchedulingSample(from_ns=at(since), t_ns=at(until), **figures)
-
-
 def test_stretch_reaches_beyond_its_end_by_its_length_and_no_more_than_the_recovery() -> None:
     notes = HistoryBuilder()
     notes.starved(10.0, "n1", 11.0)
@@ -208,7 +204,9 @@ def test_stretch_reaches_beyond_its_end_by_its_length_and_no_more_than_the_recov
 
 
 def test_quiet_samples_are_counted_and_starve_nothing() -> None:
-    quiet = [sample(0, 0.5, own=0.3, others=0.7), sample(0.5, 1.0, own=0.3, others=0.7)]
+    quiet = [
+        SchedulingSample(from_ns=at(t), t_ns=at(t + 0.5), own=0.3, others=0.7) for t in (0, 0.5)
+    ]
     starvation = Starvation(quiet, load_contract().bounds, at(0))
     assert starvation.stretches == ()
     assert starvation.doubt((at(0), at(9)), 1) is None
