@@ -123,18 +123,17 @@ class World:
         """
         if run.acked_ns >= 0 or not self.contract.clauses.duplicate_after_lost_ack:
             return None
-        table, following = self.facts.deliveries, run.index + 1
-        if following < len(table) and table.job[following] == table.job[run.index]:
-            doubt = self.lease_doubt(run.t_ns, int(table.t_ns[following]))
-            if doubt:
-                return doubt
         ends_ns = [w.from_ns for w in self.windows.path if w.from_ns >= run.ended_ns]
         death_ns = self.death_ns(run)
         if run.ended_ns <= death_ns < NEVER_NS and not self._wrote_ack(run):
             ends_ns.append(death_ns)
-        if not ends_ns:
-            return None
-        return self.starvation.doubt((run.ended_ns, min(ends_ns)), self.ns("ack_s"))
+        doubt: str | None = None
+        if ends_ns:
+            doubt = self.starvation.doubt((run.ended_ns, min(ends_ns)), self.ns("ack_s"))
+        table, following = self.facts.deliveries, run.index + 1
+        if not doubt and following < len(table) and table.job[following] == table.job[run.index]:
+            doubt = self.lease_doubt(run.t_ns, int(table.t_ns[following]))
+        return doubt
 
     def lease_doubt(self, from_ns: int, until_ns: int) -> str | None:
         """Say why a lease that was held from a delivery to the next may have run out, or None."""
