@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import resource
 import signal
 import subprocess
@@ -231,10 +232,12 @@ def test_rot_in_a_checkpoint_ends_the_process(make_cluster: MakeCluster) -> None
     client.hang_up()
     (store,) = (Path(node.config["data_dir"]) / "checkpoint").glob("*.mdb")
     content = store.read_bytes()
+    # Pages that earlier checkpoints let go still hold the row, too: which copy counts is unknown.
+    places = [found.start() for found in re.finditer(b"m199", content)]
     with store.open("r+b") as file:
-        at = content.index(b"m199")
-        file.seek(at)
-        file.write(b"m1gg")
+        for at in places:
+            file.seek(at)
+            file.write(b"m1gg")
     assert node.wait() == 70
     assert node.events("damaged-checkpoint")[0]["file"] == str(store)
 
