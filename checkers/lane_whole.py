@@ -32,7 +32,7 @@ def judge_lane(world: World, lane: LaneContract, jobs: Sequence[Job]) -> Iterato
     yield from _judge_old_workers(world)
     yield from _judge_time(world, lane, jobs)
     yield from _judge_idle(world, lane, jobs)
-    yield from _judge_bursts(world, lane, jobs)
+    yield from _judge_bursts(lane, jobs)
     yield from judge_probes(world, lane.probes)
     yield from _judge_pops(world, lane)
 
@@ -167,7 +167,7 @@ def _since_ns(job: Job) -> int:
     return min(dispatch.done_ns for dispatch in job.dispatches if dispatch.done_ns >= 0)
 
 
-def _judge_bursts(world: World, lane: LaneContract, jobs: Sequence[Job]) -> Iterator[Finding]:
+def _judge_bursts(lane: LaneContract, jobs: Sequence[Job]) -> Iterator[Finding]:
     for group in lane.jobs:
         names = set(group.jobs)
         starts = sorted(run.start_ns for job in jobs if job.name in names for run in job.runs)

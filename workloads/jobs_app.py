@@ -119,7 +119,7 @@ def _worker_name() -> str:
 
 
 def _code_version() -> str:
-    """Return the version of the code that is being loaded: what a file says now, if one is named."""
+    """Return the version of the code that is being loaded: what a file says, if one is named."""
     path = os.environ.get(CODE_FILE_VARIABLE)
     if path is None:
         return os.environ.get(CODE_VARIABLE, "")

@@ -12,8 +12,13 @@ import pytest
 
 from atleastonce.checkers.contract import load_contract
 from atleastonce.checkers.lane_checker import check_lane
-from atleastonce.checkers.lane_contract import LANE_RULES, JobsExpected, LaneContract
-from atleastonce.checkers.verdict import Verdict
+from atleastonce.checkers.lane_contract import (
+    LANE_RULES,
+    JobsExpected,
+    LaneContract,
+    ProbesExpected,
+)
+from atleastonce.checkers.verdict import Json, Verdict
 from atleastonce.histories.notation_parser import parse
 
 Check = Callable[..., Verdict]
@@ -281,3 +286,79 @@ def test_a_supervisor_that_has_a_name_takes_only_its_own_workers_along(
 
     named = [each.sentence for each in verdict.violations if each.rule == "process-leaked"]
     assert sum("until 4.8" in sentence for sentence in named) == leaks
+
+
+def test_more_runs_than_allowed_within_a_time_are_a_burst(check: Check) -> None:
+    def bad(most: int, within_s: float) -> JobsExpected:
+        return JobsExpected(
+            jobs=("bad",), ends="failed", starts_max=2, burst_max=most, burst_s=within_s
+        )
+
+    assert broken(check(LEGAL, GOOD, bad(1, 1.0))) == set()
+    assert broken(check(LEGAL, GOOD, bad(2, 2.0))) == set()
+    assert broken(check(LEGAL, GOOD, bad(1, 2.0))) == {"lane-burst"}
+
+
+def test_a_worker_that_was_killed_is_told_from_one_that_ended(check: Check) -> None:
+    died = LEGAL + "2.5 w1 died 9\n"
+    ended = LEGAL + "2.5 w1 died exit=0\n"
+    late = LEGAL + "21.5 w1 died 9\n"
+
+    assert broken(check(died, deaths_max=None, killed_max=0)) == {"lane-workers"}
+    assert broken(check(died, deaths_max=None, killed_max=1)) == set()
+    assert broken(check(ended, deaths_max=None, killed_max=0)) == set()
+    assert broken(check(late, deaths_max=None, killed_max=0)) == set()
+
+
+def test_new_code_that_was_never_put_in_place_leaves_the_lane_unknown(check: Check) -> None:
+    assert check(LEGAL + "3 restart code=v1\n", restarts=1).valid is True
+    verdict = check(LEGAL, restarts=1)
+    assert verdict.valid == "unknown"
+    assert verdict.reasons == ["new code was put in place 0 times of 1"]
+
+
+SILENCE = ProbesExpected(code="not-consuming", after_s=2.0, again_s=2.0)
+SILENT = LEGAL + "3 fault pause-leader n1 healed=8 recovered=8\n"
+WELL: dict[str, Json] = {"live": True, "ready": True, "codes": [], "pids": [7]}
+UNWELL: dict[str, Json] = {**WELL, "ready": False, "codes": ["not-consuming"]}
+
+
+@pytest.mark.parametrize(
+    ("answers", "wrong"),
+    [
+        ([(1.0, WELL), (4.0, WELL), (6.0, UNWELL), (9.0, UNWELL), (11.0, WELL)], ""),
+        ([(1.0, WELL), (6.0, WELL), (11.0, WELL)], "1 of 1 answers"),
+        ([(6.0, {**UNWELL, "codes": ["no-workers"]}), (11.0, WELL)], "'not-consuming'"),
+        ([(6.0, UNWELL), (11.0, UNWELL)], "still not ready 3.000 s after the fault"),
+        ([(6.0, {**UNWELL, "live": False}), (11.0, WELL)], "not alive"),
+        ([(6.0, UNWELL), (11.0, {**WELL, "pids": [8]})], "workers changed: [7] then [8]"),
+    ],
+)
+def test_a_supervisor_says_that_it_gets_no_jobs_and_keeps_its_workers(
+    tmp_path: Path, answers: list[tuple[float, dict[str, Json]]], wrong: str
+) -> None:
+    notes = parse(SILENT)
+    for at_s, answer in answers:
+        notes.ask(at_s, "probe", answer)
+    contract = LaneContract(
+        lane="made-up",
+        profile="plain",
+        attempts=load_contract("atleastonce", workers=2, prefetch=1),
+        jobs=(GOOD, BAD),
+        lane_s_max=10,
+        idle_s_max=2,
+        probes=SILENCE,
+    )
+
+    verdict = check_lane(notes.write(tmp_path / "asked").read(), contract)
+
+    assert broken(verdict) == ({"lane-probe"} if wrong else set())
+    told = " ".join(each.sentence for each in verdict.violations)
+    assert wrong in told
+
+
+def test_a_supervisor_that_was_never_asked_leaves_the_lane_unknown(check: Check) -> None:
+    verdict = check(SILENT, probes=SILENCE)
+
+    assert verdict.valid == "unknown"
+    assert verdict.reasons == ["the supervisor was never asked about itself"]

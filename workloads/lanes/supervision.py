@@ -53,7 +53,7 @@ SUPERVISION: Final = (
     ),
     Lane(
         name="probe-broker-hung",
-        sentence="the broker freezes for long; the supervisor lives on, says so, and gets jobs again",
+        sentence="the broker freezes for long; the supervisor says so and gets jobs again",
         groups=(
             Group(name="before", jobs=2, work_s=1, runs=(1,)),
             Group(name="after", jobs=2, work_s=1, when="after", runs=(1,)),
