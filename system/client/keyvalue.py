@@ -12,11 +12,17 @@ from .errors import CODE_MALFORMED, BrokerError
 from .wire import Response
 
 
-class KvRow(msgspec.Struct, frozen=True):
-    """One row of a listing; `value` is its JSON."""
+class KvListed(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of a list.
+
+    Attributes:
+        key: Its key.
+        version: Its version.
+        value: Its value as JSON; `null` when only keys were asked for.
+    """
 
     key: str
-    version: int = 0
+    version: int
     value: msgspec.Raw = msgspec.Raw(b"null")
 
 
@@ -31,9 +37,9 @@ class KvAnswer(msgspec.Struct, frozen=True, kw_only=True):
         version: The row's version, 0 where there is none.
         value: The row's value as JSON: the new one, or the one that was in the way.
         reason: Why a write was not carried out, such as `exists`.
-        rows: What a listing found, in key order.
-        truncated: Whether there is more behind it.
         expires_at: When the row's lifetime ends, RFC 3339; None where it has none.
+        rows: What a list found, in the order of the keys.
+        truncated: Whether a list ended before all was listed.
     """
 
     op: str
@@ -43,9 +49,9 @@ class KvAnswer(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
     value: msgspec.Raw = msgspec.Raw(b"null")
     reason: str = ""
-    rows: tuple[KvRow, ...] = ()
-    truncated: bool = False
     expires_at: str | None = msgspec.field(default=None, name="expiresAt")
+    rows: tuple[KvListed, ...] = ()
+    truncated: bool = False
 
 
 class _Results(msgspec.Struct, frozen=True):

@@ -33,6 +33,7 @@ from .middleware import (
 from .notifications import notification
 from .payload import NotAJobError, decode_job, payload_digest
 from .requeue import flush_failed, forget_failed, list_failed, prune_failed, retry_failed
+from .rules import JobRules, Middleware, Proceed
 from .settings import ConnectionSettings, SettingError, WorkerSettings
 from .shared_state import guard
 from .sizing import QueueSize, busy_queues, queue_size
@@ -60,10 +61,13 @@ __all__ = [
     "Job",
     "JobContext",
     "JobGaveUp",
+    "JobRules",
     "JobSpec",
+    "Middleware",
     "MissingModel",
     "NotAJobError",
     "Outcome",
+    "Proceed",
     "QueueBusy",
     "QueueSize",
     "RateLimited",

@@ -255,6 +255,8 @@ def prepare_dispatch(
         TypeError: The payload holds something that JSON cannot.
     """
     connection, settings, spec = _find(target, job_name, options)
+    for pause_s in options.get("backoff_s") or ():
+        check_delay_s("backoff_s", pause_s)
     chosen = options.get("job_id") or str(uuid.uuid4())
     data, encrypted = encode_data(payload), False
     if isinstance(target, Application):

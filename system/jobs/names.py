@@ -9,6 +9,17 @@ from urllib.parse import quote
 NAME_CHARACTERS_MAX: Final = 200
 
 
+def require_text(name: str, value: object) -> str:
+    """Refuse a part of a name that is no text.
+
+    Raises:
+        TypeError: Names the value.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}; allowed: a text")
+    return value
+
+
 def shared_name(kind: str, *parts: str) -> str:
     """A name that a lock or a key may have; the same parts give the same name, others another.
 

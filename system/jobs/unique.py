@@ -18,7 +18,7 @@ from ..client.records import AckResult, TransactionResult
 from ..client.wire import Response
 from .delivery import Delivery
 from .log import log_event
-from .names import shared_name
+from .names import require_text, shared_name
 from .payload import UniqueLock
 from .rules import JobRules
 from .session import WorkerSession
@@ -32,10 +32,15 @@ class _Permit(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def unique_lock(job_name: str, rules: JobRules, payload: object) -> UniqueLock | None:
-    """The lock of a job that is about to be dispatched; None when it is not unique."""
+    """The lock of a job that is about to be dispatched; None when it is not unique.
+
+    Raises:
+        TypeError: Its key is no text.
+    """
     if rules.unique_for_s is None:
         return None
     key = "" if rules.unique_key is None else rules.unique_key(payload)
+    require_text(f"unique_key of job {job_name!r}", key)
     return UniqueLock(shared_name("unique", job_name, key), rules.unique_until)
 
 

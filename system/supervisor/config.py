@@ -14,6 +14,7 @@ from ..jobs.settings import WorkerSettings
 from .core.handback import HandBackPolicy
 from .core.pool import RestartPolicy
 from .core.renewal import RETRY_US, RenewalPolicy
+from .pool_config import ControlConfig, PoolConfig
 
 WORKERS_MAX: Final = 4096
 _US: Final = 1_000_000
@@ -65,9 +66,14 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         hand_back_timeout_s: Longest duration of a crash hand-back; None is half of what is
             certainly left of a renewed lease, 3 s at most.
         boot_timeout_s: Longest time for the application to load.
+        heartbeat_timeout_s: A status file older than this is no sign of life.
+        not_consuming_after_s: A worker whose pops have failed for so long does not consume.
         die_with_parent: Be killed when the process that started this one dies.
         parent_pid: Who that process is; another parent means that it died already.
         bugs: Planted defects, for the supervisor and its workers.
+        pools: Pools that grow and shrink; without any, `workers` workers of `worker` run. With
+            some, `worker` is what the one with the shortest lease is set to.
+        control: How the master sees to its pools.
     """
 
     app: str
@@ -81,9 +87,13 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     renewal: RenewalSettings = RenewalSettings()
     hand_back_timeout_s: float | None = None
     boot_timeout_s: float = 60.0
+    heartbeat_timeout_s: float = 15.0
+    not_consuming_after_s: float = 60.0
     die_with_parent: bool = True
     parent_pid: int | None = None
     bugs: tuple[str, ...] = ()
+    pools: tuple[PoolConfig, ...] | msgspec.UnsetType = msgspec.UNSET
+    control: ControlConfig | msgspec.UnsetType = msgspec.UNSET
 
     def renewal_policy(self) -> RenewalPolicy:
         """Return the bounds of renewal."""
@@ -159,6 +169,8 @@ def _find_negative(config: SupervisorConfig) -> Iterator[str]:
         ("restart_backoff_s", config.restart_backoff_s),
         ("stable_after_s", config.stable_after_s),
         ("boot_timeout_s", config.boot_timeout_s),
+        ("heartbeat_timeout_s", config.heartbeat_timeout_s),
+        ("not_consuming_after_s", config.not_consuming_after_s),
         ("renewal.timeout_s", config.renewal.timeout_s),
     )
     for name, value in positive:

@@ -6,14 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 from ..context import JobContext
+from ..names import require_text
 from ..shared_state import SharedState
 
 Key = str | Callable[[Any], str]
 
 
 def key_of(key: Key, payload: Any) -> str:
-    """The key for a payload."""
-    return key if isinstance(key, str) else key(payload)
+    """The key for a payload.
+
+    Raises:
+        TypeError: What was made of the payload is no text.
+    """
+    return require_text("key", key if isinstance(key, str) else key(payload))
 
 
 def shared_of(context: JobContext) -> SharedState:

@@ -61,7 +61,9 @@ class WithoutOverlapping:
         try:
             proceed(context, payload)
         finally:
-            broker.release(name, context.fences.pop(name))
+            # Known until it is given back: a timeout in between gives it back once more.
+            broker.release(name, context.fences[name])
+            del context.fences[name]
 
     def lock_name(self, job_name: str, payload: Any) -> str:
         """The lock that a job of this name and payload takes."""

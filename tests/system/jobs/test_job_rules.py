@@ -121,6 +121,15 @@ def test_delay_is_named_once() -> None:
         prepare_dispatch(SETTINGS, "work", 1, delay_s=3, delay_until=datetime.now(UTC))
 
 
+def test_key_that_is_no_text_is_refused_where_it_is_made() -> None:
+    app = Application(SETTINGS)
+    app.job("send", unique_for_s=9, unique_key=lambda payload: payload)(nothing)
+    with pytest.raises(TypeError, match="unique_key of job 'send' is 7; allowed: a text"):
+        prepare_dispatch(app, "send", 7)
+    with pytest.raises(ValueError, match="backoff_s is -1; allowed: 0 to"):
+        prepare_dispatch(SETTINGS, "send", 7, backoff_s=(-1,))
+
+
 def test_names_of_locks_differ_where_their_parts_do_and_fit_the_broker() -> None:
     assert shared_name("k", "a/b", "c") != shared_name("k", "a", "b/c")
     assert shared_name("k", "a#b\x07") == "k/a%23b%07"

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from atleastonce.system.client import calls
-from atleastonce.system.jobs import JobContext, WithoutOverlapping, guard
+from atleastonce.system.jobs import JobContext, Proceed, WithoutOverlapping, guard
 
 from .one_node import FeatureBench
 
@@ -136,15 +136,13 @@ def test_timeout_frees_the_lock_that_its_run_held(on_node: FeatureBench) -> None
 def test_middleware_is_passed_from_the_outermost_in_and_may_change_what_follows(
     on_node: FeatureBench,
 ) -> None:
-    def outer(context: JobContext, payload: dict[str, int], proceed: object) -> None:
+    def outer(context: JobContext, payload: dict[str, int], proceed: Proceed) -> None:
         on_node.log("step", "outer in")
-        assert callable(proceed)
         proceed(context, {"n": payload["n"] + 1})
         on_node.log("step", "outer out")
 
-    def inner(context: JobContext, payload: dict[str, int], proceed: object) -> None:
+    def inner(context: JobContext, payload: dict[str, int], proceed: Proceed) -> None:
         on_node.log("step", f"inner {payload['n']}")
-        assert callable(proceed)
         proceed(context, payload)
 
     @on_node.app.job("layered", middleware=[outer, inner])

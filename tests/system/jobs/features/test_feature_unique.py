@@ -8,8 +8,11 @@ import uuid
 from typing import Any
 
 import pytest
+import trio
 
-from atleastonce.system.jobs import JobContext, SyncDispatcher, prepare_dispatch
+from atleastonce.system.client import AsyncClient, ClientOptions
+from atleastonce.system.jobs import Dispatcher, JobContext, SyncDispatcher, prepare_dispatch
+from atleastonce.system.jobs.dispatch import DispatchResult
 
 from .one_node import FeatureBench
 
@@ -40,6 +43,37 @@ def test_three_dispatches_are_one_job_and_its_end_frees_the_lock(on_node: Featur
     on_node.run_until_drained()
     assert on_node.records("ran") == [first]
     assert on_node.dispatch(name).status == "queued"
+
+
+def test_lock_is_freed_by_an_ack_whose_answer_is_read_later(on_node: FeatureBench) -> None:
+    name = register(on_node)
+    on_node.dispatch(name)
+    on_node.dispatch("work")
+    on_node.run_until_drained(prefetch=4, ack_async=True, pop_ahead=True)
+    assert on_node.outcomes() == ["completed", "completed"]
+    assert on_node.dispatch(name).status == "queued"
+
+
+def test_tasks_that_dispatch_at_once_are_told_which_of_them_queued_it(
+    on_node: FeatureBench,
+) -> None:
+    name = register(on_node)
+    results: list[DispatchResult] = []
+
+    async def dispatch() -> None:
+        client = AsyncClient([on_node.own.endpoint], ClientOptions(10.0, 30.0))
+        results.append(await Dispatcher(client).dispatch(on_node.app, name, None))
+        await client.aclose()
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(4):
+                nursery.start_soon(dispatch)
+
+    trio.run(main)
+    (queued,) = [result for result in results if result.status == "queued"]
+    others = [result.holder for result in results if result.status == "duplicate"]
+    assert others == [queued.job_id] * 3
 
 
 def test_jobs_with_other_keys_are_queued_beside_it(on_node: FeatureBench) -> None:
