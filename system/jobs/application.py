@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, Unpack, cast
 
+import msgspec
+
 from .context import JobContext
 from .delays import check_delay_s
+from .encryption import EncryptionKeys, UnsealError
 from .events import Event
+from .payload import JobBody, encode_data
 from .rules import NO_RULES, JobRules, RuleOptions, make_rules
 from .settings import ConnectionSettings
 
@@ -36,6 +40,8 @@ class JobSpec:
         backoff_s: Pauses before the second, third, … try; the last one repeats; None takes the
             worker's.
         timeout_s: Timeout; None takes the worker's, 0 is none.
+        connection: Connection that it is dispatched on; None is the application's own.
+        encrypted: Whether its data is sealed while it travels and lies.
     """
 
     name: str
@@ -45,6 +51,8 @@ class JobSpec:
     backoff_s: tuple[float, ...] | None = None
     timeout_s: float | None = None
     rules: JobRules = NO_RULES
+    connection: str | None = None
+    encrypted: bool = False
 
 
 class Application:
@@ -54,14 +62,21 @@ class Application:
         self,
         connection: ConnectionSettings | None = None,
         failed_store: str | Path | None = None,
+        *,
+        connections: Mapping[str, ConnectionSettings] | None = None,
+        encryption: EncryptionKeys | None = None,
     ) -> None:
         """Start without jobs.
 
         Args:
             connection: Where its jobs live, for dispatching.
             failed_store: SQLite file of jobs that were given up; a worker may be set to another.
+            connections: Further places, by the name that jobs and dispatches choose them by.
+            encryption: What seals the data of jobs that are registered as encrypted.
         """
         self.connection = connection
+        self.connections = dict(connections or {})
+        self.encryption = encryption
         self.failed_store = failed_store
         self._jobs: dict[str, JobSpec] = {}
         self._listeners: dict[type, list[Callable[[Any], None]]] = {}
@@ -74,6 +89,8 @@ class Application:
         backoff_s: tuple[float, ...] | None = None,
         timeout_s: float | None = None,
         failed: Callable[[Any, str], None] | None = None,
+        connection: str | None = None,
+        encrypted: bool = False,
         **rules: Unpack[RuleOptions],
     ) -> Callable[[D], D]:
         """Register the function `f(context, payload)` or the class that it decorates.
@@ -89,13 +106,33 @@ class Application:
             chosen = name or target.__name__
             if isinstance(target, type):
                 run, hook = _of_class(target)
-                self.add(JobSpec(chosen, run, failed or hook, tries, backoff_s, timeout_s, made))
             else:
-                handler = cast("Callable[[JobContext, Any], None]", target)
-                self.add(JobSpec(chosen, handler, failed, tries, backoff_s, timeout_s, made))
+                run, hook = cast("Callable[[JobContext, Any], None]", target), None
+            hook = failed or hook
+            self.add(
+                JobSpec(
+                    chosen,
+                    run,
+                    hook,
+                    tries,
+                    backoff_s,
+                    timeout_s,
+                    made,
+                    connection,
+                    encrypted,
+                )
+            )
             return target
 
         return register
+
+    def function(self, target: D) -> D:
+        """Register a function `f(context, payload)` as `module:function`, to be called back.
+
+        Raises:
+            ValueError: It is registered already.
+        """
+        return self.job(f"{target.__module__}:{target.__qualname__}")(target)
 
     def add(self, spec: JobSpec) -> None:
         """Register a job.
@@ -116,6 +153,60 @@ class Application:
     def find(self, name: str) -> JobSpec | None:
         """The job of this name."""
         return self._jobs.get(name)
+
+    def require(self, name: str) -> JobSpec:
+        """The job of this name.
+
+        Raises:
+            ValueError: There is none.
+        """
+        spec = self._jobs.get(name)
+        if spec is None:
+            raise ValueError(f"unknown job {name!r}; choose from: {', '.join(self.job_names)}")
+        return spec
+
+    def route(self, connection: str | None) -> ConnectionSettings:
+        """The settings of a connection; None is the application's own.
+
+        Raises:
+            ValueError: There is none of this name.
+        """
+        if connection is None:
+            if self.connection is None:
+                raise ValueError("the application has no connection settings")
+            return self.connection
+        settings = self.connections.get(connection)
+        if settings is None:
+            names = ", ".join(self.connections) or "none"
+            raise ValueError(f"unknown connection {connection!r}; choose from: {names}")
+        return settings
+
+    def encode_data(self, name: str, job_id: str, data: object) -> tuple[msgspec.Raw, bool]:
+        """What a job is to be called with, as it travels; and whether it is sealed.
+
+        Raises:
+            ValueError: It is to be sealed, and the application has no keys.
+            TypeError: It holds something that JSON cannot.
+        """
+        encoded = encode_data(data)
+        spec = self._jobs.get(name)
+        if spec is None or not spec.encrypted:
+            return encoded, False
+        if self.encryption is None:
+            raise ValueError(f"job {name!r} is encrypted, but the application has no keys")
+        return self.encryption.seal(bytes(encoded), f"{name}\n{job_id}"), True
+
+    def decode_data(self, body: JobBody) -> Any:
+        """What a delivered job is called with.
+
+        Raises:
+            UnsealError: It is sealed by a key that the application lacks, or was changed.
+        """
+        if not body.encrypted:
+            return msgspec.json.decode(body.data)
+        if self.encryption is None:
+            raise UnsealError("its data is encrypted, but the application has no keys")
+        return msgspec.json.decode(self.encryption.unseal(body.data, f"{body.job}\n{body.id}"))
 
     @property
     def job_names(self) -> tuple[str, ...]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 
-import msgspec
-
 from .application import JobSpec
 from .batch import Batch, Stage
+from .batches.handle import BatchHandle
+from .batches.state import Mark
 from .context import (
     JobContext,
     JobFailed,
@@ -17,6 +17,8 @@ from .context import (
     clean_text,
     error_text,
 )
+from .delivery import Delivery
+from .encryption import UnsealError
 from .events import AttemptEnded, AttemptStarting, Cause, Outcome
 from .log import log_event
 from .running import run_handler
@@ -38,7 +40,12 @@ def pick_up(session: WorkerSession, batch: Batch, index: int) -> None:
         return
     assert delivery.body is not None, "a delivery without a problem and without a job"
     assert delivery.spec is not None, "a delivery without a problem and without a handler"
-    payload = msgspec.json.decode(delivery.body.data)
+    try:
+        payload = session.app.decode_data(delivery.body)
+    except UnsealError as unreadable:
+        text = clean_text(f"not readable: {unreadable}")
+        give_up(session, batch, index, Cause.NOT_A_JOB, text, run=None)
+        return
     tries = delivery.tries(session.settings)
     refused = refusal(delivery, tries)
     if refused is not None:
@@ -74,7 +81,7 @@ def _run(session: WorkerSession, attempt: RunningAttempt, spec: JobSpec) -> None
         )
     )
     if outcome in (Outcome.COMPLETED, Outcome.SKIPPED):
-        ack_completed(session, batch, index, run)
+        ack_completed(session, batch, index, run, _mark(context))
     elif outcome is Outcome.RELEASED:
         requeue(session, batch, index, run, delay_s)
     elif outcome is Outcome.THREW and not ends_by_throw(session, delivery, attempt.tries):
@@ -100,6 +107,7 @@ def _context(session: WorkerSession, attempt: RunningAttempt) -> JobContext:
         delivery.message.partition,
         None if deadline is None else deadline.until_us,
         session.shared,
+        batch=_batch_of(session, delivery),
     )
 
 
@@ -131,3 +139,14 @@ def _call(
     finally:
         session.attempt = None
         session.signals.disarm()
+
+
+def _batch_of(session: WorkerSession, delivery: Delivery) -> BatchHandle | None:
+    if delivery.body is None or delivery.body.batch is None:
+        return None
+    return BatchHandle(session.shared.client, delivery.body.batch)
+
+
+def _mark(context: JobContext) -> Mark:
+    skipped = context.batch is not None and context.batch.is_skipped
+    return Mark.SKIPPED if skipped else Mark.DONE

@@ -1,14 +1,16 @@
 """What a claimed batch owes the broker at any moment. Pure: no I/O, no clock.
 
-Every delivery is unstarted, running, acking (completed, its ack not confirmed), retrying or burying
-(its retry or dead letter not confirmed) or closed. Because an ack completes everything before it in
+Every delivery is unstarted, running, acking (completed, its ack not confirmed), following (the
+same, and other jobs are pushed with the ack), retrying or burying (its retry or dead letter not
+confirmed) or closed. Because an ack completes everything before it in
 its partition, what is owed is decided per partition of the lease:
 
 - an unstarted job owes an ack and a copy with its number unchanged;
 - a running job owes an ack and a copy with its run counted, but only if unstarted jobs wait behind
   it; alone it returns by its lease;
 - a completed job whose ack is not confirmed owes that ack, on the same condition;
-- a job whose retry is not confirmed owes that same retry, on the same condition;
+- a job whose retry is not confirmed, or its ack with what follows, owes that same retry or ack
+  with what follows, on the same condition;
 - a job whose dead letter is not confirmed owes what it owed before: its run counted if it ran.
 """
 
@@ -31,6 +33,7 @@ class Stage(Enum):
     UNSTARTED = auto()
     RUNNING = auto()
     ACKING = auto()
+    FOLLOWING = auto()
     RETRYING = auto()
     BURYING_RAN = auto()
     BURYING = auto()
@@ -128,6 +131,12 @@ class Batch:
         self._stop_running(index)
         self._move(index, Stage.ACKING)
 
+    def follow(self, index: int) -> None:
+        """It completed; its ack goes out next, with what follows it."""
+        assert self.stages[index] is Stage.RUNNING, f"{self.stages[index]} delivery is acked"
+        self._stop_running(index)
+        self._move(index, Stage.FOLLOWING)
+
     def retry(self, index: int, delay_ms: int) -> None:
         """It ran and is to run again; its retry, after this pause, goes out next."""
         assert self.stages[index] is Stage.RUNNING, f"{self.stages[index]} delivery is retried"
@@ -179,6 +188,7 @@ _ALWAYS: Final = {Stage.UNSTARTED: Code.UNSTARTED, Stage.BURYING: Code.BURYING}
 _BEFORE_UNSTARTED: Final = {
     Stage.RUNNING: Code.RAN,
     Stage.ACKING: Code.ACK,
+    Stage.FOLLOWING: Code.FOLLOWING,
     Stage.RETRYING: Code.RETRYING,
     Stage.BURYING_RAN: Code.BURYING_RAN,
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 from .delays import check_delay_s, delay_until_s
 
 if TYPE_CHECKING:
+    from .batches.handle import BatchHandle
     from .shared_state import SharedState
 
 
@@ -59,6 +60,7 @@ class JobContext:
         retry_until_us: Until when it may be tried, microseconds since 1970; None is for ever.
         shared: Keys and locks of the broker; None outside of a worker.
         fences: Fencing tokens of the locks that this attempt holds, by lock name.
+        batch: The batch that the job is a member of; None when it is of none.
     """
 
     job_id: str
@@ -72,6 +74,7 @@ class JobContext:
     retry_until_us: int | None = None
     shared: SharedState | None = field(default=None, repr=False, compare=False)
     fences: dict[str, int] = field(default_factory=dict, compare=False)
+    batch: BatchHandle | None = field(default=None, repr=False, compare=False)
 
     def release(self, delay_s: float = 0.0) -> NoReturn:
         """End the attempt and have the job come back after `delay_s`; does not return.

@@ -19,12 +19,17 @@ from typing import Final, Literal
 import msgspec
 
 from ..client import calls as broker
+from .batches.state import unsettled
+from .links import Followers
 from .payload import JobBody, copy_payload, encode_payload
+from .succession import follow
 
 REASON_DUPLICATE: Final = "duplicate"
 """Of a transaction whose copy is there already."""
 REASON_ACK: Final = "rejected_ack"
 """Of a transaction with an ack whose lease does not hold in its partition."""
+REASON_KV: Final = "kv_precondition"
+"""Of a transaction that counts on a row which another has changed."""
 
 
 class Code(StrEnum):
@@ -36,6 +41,9 @@ class Code(StrEnum):
     RAN = "r"
     RETRYING = "t"
     """It ran and its retry may be on the wire: the retry again, under the retry's own id."""
+    FOLLOWING = "f"
+    """It completed and its ack may be on the wire with what follows it: the next job of its chain
+    again, under that job's own id; of a member of a batch a copy, its run counted."""
     BURYING_RAN = "b"
     """It ran and its dead letter may be on the wire: a copy, its run counted."""
     BURYING = "v"
@@ -43,7 +51,7 @@ class Code(StrEnum):
 
 
 UNCOUNTED: Final = frozenset({Code.UNSTARTED, Code.BURYING})
-COUNTED: Final = frozenset({Code.RAN, Code.RETRYING, Code.BURYING_RAN})
+COUNTED: Final = frozenset({Code.RAN, Code.RETRYING, Code.BURYING_RAN, Code.FOLLOWING})
 
 
 class PlanEntry(msgspec.Struct, frozen=True):
@@ -73,6 +81,11 @@ class PlanEntry(msgspec.Struct, frozen=True):
     def job_id(self) -> str:
         """The job's id; of what is not a job, the message's transaction id."""
         return self.txn if self.body is None else self.body.id
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the job is a member of a batch."""
+        return self.body is not None and self.body.batch is not None
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,13 +145,18 @@ class Debt:
 
     def _jobs(self, wanted: frozenset[Code]) -> tuple[str, ...]:
         pairs = zip(self.plan.entries, self.codes, strict=True)
-        return tuple(entry.job_id for entry, code in pairs if code in wanted)
+        return tuple(
+            entry.job_id
+            for entry, code in pairs
+            if code in wanted and not (code is Code.FOLLOWING and not entry.is_member)
+        )
 
 
 def after_refusal(debt: Debt, reason: str) -> Debt | None:
     """What is left to hand back once the broker refused a debt as a whole.
 
-    A retry that had arrived makes its repeat a duplicate: the others are still owed. A dead letter
+    A retry that had arrived makes its repeat a duplicate: the others are still owed. So does the
+    next job of a chain; of a member's end a row tells that it had arrived. A dead letter
     that had arrived released its partition, whose jobs are free already: only those of other
     partitions are owed.
 
@@ -152,7 +170,10 @@ def after_refusal(debt: Debt, reason: str) -> Debt | None:
     entries = debt.plan.entries
     settled: set[int] = set()
     for index, code in enumerate(debt.codes):
-        if code is Code.RETRYING and reason == REASON_DUPLICATE:
+        arrived = REASON_KV if entries[index].is_member else REASON_DUPLICATE
+        if (code is Code.RETRYING and reason == REASON_DUPLICATE) or (
+            code is Code.FOLLOWING and reason == arrived
+        ):
             settled.add(index)
         elif code in (Code.BURYING, Code.BURYING_RAN) and reason == REASON_ACK:
             own = entries[index].partition_id
@@ -172,11 +193,18 @@ def hand_back_operations(debt: Debt) -> dict[str, object] | None:
     """
     operations: list[dict[str, object]] = []
     timers: list[dict[str, object]] = []
+    checks: list[dict[str, object]] = []
     plan = debt.plan
     for entry, code in zip(plan.entries, debt.codes, strict=True):
         if code is Code.NOTHING:
             continue
         operations.append(ack_operation(entry, plan.lease, plan.consumer_group))
+        if code is Code.FOLLOWING:
+            assert entry.body is not None, f"followers of {entry.job_id}, which is not a job"
+            if entry.body.batch is None:
+                _add_followers(entry.body, operations, timers)
+                continue
+            checks.append(unsettled(entry.body.batch, entry.copy_txn))
         if code is Code.RETRYING and debt.retry_delay_ms > 0:
             timers.append(retry_timer(entry, plan.queue, debt.retry_delay_ms))
         elif code is not Code.ACK:
@@ -188,7 +216,19 @@ def hand_back_operations(debt: Debt) -> dict[str, object] | None:
     body: dict[str, object] = {"operations": operations, "requiredLeases": [plan.lease]}
     if timers:
         body["timers"] = timers
+    if checks:
+        body["kv"] = checks
     return body
+
+
+def _add_followers(
+    body: JobBody, operations: list[dict[str, object]], timers: list[dict[str, object]]
+) -> None:
+    followers = Followers()
+    follow(body, followers)
+    if followers.items:
+        operations.append({"type": "push", "items": followers.items})
+    timers.extend(followers.timers)
 
 
 def retry_operations(

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
-from ..client import (
-    Answer,
-    AsyncClient,
-    BrokerError,
-    Call,
-    PushResult,
-    SyncClient,
-    TimerResult,
-    TransactionResult,
-)
+from ..client import Answer, BrokerError, Call, PushResult, TimerResult, TransactionResult
 from ..client import calls as broker
 from .application import Application, JobSpec
+from .callbacks import CallbackRef, callback_link, reference
 from .debts import REASON_DUPLICATE
 from .delays import check_delay_s, delay_until_s, instant_us, wall_us
+from .links import Chain
 from .payload import (
     Deadline,
     Envelope,
@@ -32,6 +26,8 @@ from .payload import (
 )
 from .settings import ConnectionSettings
 from .unique import holder_of, take_operation, unique_lock
+
+C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +65,7 @@ class Dispatch:
         delay_s: Delay; at 0 it is pushed at once.
         request_id: Id that every try carries.
         unique_for_s: Lifetime of its lock, from when it is sent; only of a unique job.
+        connection: Connection that it is sent on; None is the dispatcher's own.
     """
 
     queue: str
@@ -76,6 +73,7 @@ class Dispatch:
     delay_s: float
     request_id: str
     unique_for_s: float = 0.0
+    connection: str | None = None
 
     @property
     def partition(self) -> str:
@@ -97,6 +95,10 @@ class Dispatch:
         if self.delay_s > 0:
             return broker.timers([self.timer()])
         return broker.push([self.item()])
+
+    def with_body(self, body: JobBody) -> Dispatch:
+        """The same job, with more in its body."""
+        return replace(self, body=body)
 
     def item(self) -> dict[str, object]:
         """The message that it becomes, as a push has it."""
@@ -197,6 +199,8 @@ class DispatchOptions(TypedDict, total=False):
         request_id: Id that every try carries; absent or None mints one.
         retry_until: Until when it may be tried, with a time zone; overrides its tries. Absent or
             None takes `retry_for_s` of the registration, from now.
+        connection: Connection to send it on; absent or None takes the registration's.
+        catch: A registered job or function that is called once when the job is given up.
     """
 
     job_id: str | None
@@ -208,6 +212,28 @@ class DispatchOptions(TypedDict, total=False):
     partition: str | None
     request_id: str | None
     retry_until: datetime | None
+    connection: str | None
+    catch: CallbackRef | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A job of a chain or a batch.
+
+    Attributes:
+        job: Name it is registered under.
+        payload: What the handler is called with; anything that JSON can hold.
+        options: See `DispatchOptions`.
+    """
+
+    job: str
+    payload: object = None
+    options: DispatchOptions = field(default_factory=DispatchOptions)
+
+
+def step(job: CallbackRef, payload: object = None, **options: Unpack[DispatchOptions]) -> Step:
+    """A job of a chain or a batch, or a registered function."""
+    return Step(reference(job), payload, options)
 
 
 def prepare_dispatch(
@@ -228,38 +254,70 @@ def prepare_dispatch(
         ValueError: The application has no connection or no such job, or a value cannot work.
         TypeError: The payload holds something that JSON cannot.
     """
-    settings, spec = _find(target, job_name)
+    connection, settings, spec = _find(target, job_name, options)
     for pause_s in options.get("backoff_s") or ():
         check_delay_s("backoff_s", pause_s)
     chosen = options.get("job_id") or str(uuid.uuid4())
+    data, encrypted = encode_data(payload), False
+    if isinstance(target, Application):
+        data, encrypted = target.encode_data(job_name, chosen, payload)
     body = JobBody(
         job=job_name,
         id=chosen,
-        data=encode_data(payload),
+        data=data,
         partition=options.get("partition") or partition_of(chosen, settings.partitions),
         tries=options.get("tries"),
         timeout_s=options.get("timeout_s"),
         backoff_s=options.get("backoff_s"),
         deadline=_deadline(options, spec),
         unique=None if spec is None else unique_lock(job_name, spec.rules, payload),
+        chain=_caught(target, chosen, connection, options),
+        encrypted=encrypted,
     )
     request_id = options.get("request_id") or uuid.uuid4().hex
     unique_for_s = 0.0 if spec is None else spec.rules.unique_for_s or 0.0
-    return Dispatch(settings.queue, body, _delay_s(options), request_id, unique_for_s)
+    delay_s = _delay_s(options)
+    return Dispatch(settings.queue, body, delay_s, request_id, unique_for_s, connection)
+
+
+def chosen_client(connection: str | None, own: C, routes: Mapping[str, C]) -> C:
+    """The client of a connection; None is the dispatcher's own.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if connection is None:
+        return own
+    client = routes.get(connection)
+    if client is None:
+        names = ", ".join(routes) or "none"
+        raise ValueError(f"no client for connection {connection!r}; this dispatcher has: {names}")
+    return client
 
 
 def _find(
-    target: Application | ConnectionSettings, job_name: str
-) -> tuple[ConnectionSettings, JobSpec | None]:
+    target: Application | ConnectionSettings, job_name: str, options: DispatchOptions
+) -> tuple[str | None, ConnectionSettings, JobSpec | None]:
+    connection = options.get("connection")
     if not isinstance(target, Application):
-        return target, None
-    if target.connection is None:
-        raise ValueError("the application has no connection settings")
-    spec = target.find(job_name)
-    if spec is None:
-        names = ", ".join(target.job_names)
-        raise ValueError(f"unknown job {job_name!r}; choose from: {names}")
-    return target.connection, spec
+        if connection is not None or options.get("catch") is not None:
+            raise ValueError("connection and catch need an application to be looked up in")
+        return None, target, None
+    spec = target.require(job_name)
+    connection = connection or spec.connection
+    return connection, target.route(connection), spec
+
+
+def _caught(
+    target: Application | ConnectionSettings,
+    job_id: str,
+    connection: str | None,
+    options: DispatchOptions,
+) -> Chain | None:
+    catch = options.get("catch")
+    if catch is None or not isinstance(target, Application):
+        return None
+    return Chain(id=job_id, catch=callback_link(target, catch, f"{job_id}.catch", connection))
 
 
 def _delay_s(options: DispatchOptions) -> float:
@@ -280,73 +338,3 @@ def _deadline(options: DispatchOptions, spec: JobSpec | None) -> Deadline | None
         return None
     span_us = round(spec.rules.retry_for_s * 1_000_000)
     return Deadline(now_us + span_us, span_us)
-
-
-class Dispatcher:
-    """Dispatches from trio tasks."""
-
-    def __init__(self, client: AsyncClient) -> None:
-        """Use a client, which stays the caller's."""
-        self._client = client
-
-    async def dispatch(
-        self,
-        target: Application | ConnectionSettings,
-        job_name: str,
-        payload: object,
-        **options: Unpack[DispatchOptions],
-    ) -> DispatchResult:
-        """Prepare and send a job; the options are those of `prepare_dispatch`.
-
-        Raises:
-            BrokerError: The broker refused it, or its fate is unknown (`definite` is false).
-            ValueError: See `prepare_dispatch`.
-        """
-        return await self.send(prepare_dispatch(target, job_name, payload, **options))
-
-    async def send(
-        self,
-        dispatch: Dispatch,
-        *,
-        deadline_s: float | None = None,
-        first_endpoint: int | None = None,
-    ) -> DispatchResult:
-        """Send a prepared job, possibly again; see `AsyncClient.call` for the arguments.
-
-        Raises:
-            BrokerError: The broker refused it, or its fate is unknown (`definite` is false).
-        """
-        call: Call[Any] = dispatch.call()
-        answer: Answer[Any] = await self._client.call(
-            call,
-            request_id=dispatch.request_id,
-            deadline_s=deadline_s,
-            first_endpoint=first_endpoint,
-        )
-        return dispatch.read(answer)
-
-
-class SyncDispatcher:
-    """Dispatches from code without an event loop, such as a handler."""
-
-    def __init__(self, client: SyncClient) -> None:
-        """Use a client, which stays the caller's."""
-        self._client = client
-
-    def dispatch(
-        self,
-        target: Application | ConnectionSettings,
-        job_name: str,
-        payload: object,
-        **options: Unpack[DispatchOptions],
-    ) -> DispatchResult:
-        """Prepare and send a job; the options are those of `prepare_dispatch`.
-
-        Raises:
-            BrokerError: The broker refused it, or its fate is unknown (`definite` is false).
-            ValueError: See `prepare_dispatch`.
-        """
-        dispatch = prepare_dispatch(target, job_name, payload, **options)
-        call: Call[Any] = dispatch.call()
-        answer: Answer[Any] = self._client.call(call, request_id=dispatch.request_id)
-        return dispatch.read(answer)

@@ -106,4 +106,19 @@ class JobGaveUp:
     lease: str
 
 
-Event = BatchReceived | AttemptStarting | AttemptEnded | AttemptAcked | JobGaveUp
+@dataclass(frozen=True, slots=True)
+class QueueBusy:
+    """A monitored queue holds more than it should; told by whoever monitors, not by a worker.
+
+    Attributes:
+        queue: Its name.
+        size: Jobs that are not settled.
+        size_max: How many are allowed.
+    """
+
+    queue: str
+    size: int
+    size_max: int
+
+
+Event = BatchReceived | AttemptStarting | AttemptEnded | AttemptAcked | JobGaveUp | QueueBusy

@@ -86,10 +86,16 @@ class FailedStore:
         rows = self._open().execute(f"{_SELECT} ORDER BY failed_at, id").fetchall()
         return tuple(FailedJob(*row) for row in rows)
 
-    def remove(self, job_id: str) -> bool:
-        """Delete a row; whether there was one."""
-        cursor = self._open().execute("DELETE FROM failed_jobs WHERE id = ?", (job_id,))
-        return cursor.rowcount > 0
+    def remove(self, job_id: str, txn: str | None = None) -> bool:
+        """Delete a row; whether there was one.
+
+        Args:
+            job_id: The job.
+            txn: Only if this is the message that was given up: not when the job was retried and
+                given up anew in the meantime.
+        """
+        statement = "DELETE FROM failed_jobs WHERE id = ? AND txn = coalesce(?, txn)"
+        return self._open().execute(statement, (job_id, txn)).rowcount > 0
 
     def close(self) -> None:
         """Close the file."""

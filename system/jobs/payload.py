@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from .links import Chain
+
 JOB_KEY: Final = "_job"
 
 
@@ -45,7 +47,10 @@ class JobBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         tries: Tries of this job; None asks the job's registration.
         timeout_s: Timeout of this job; None asks the job's registration.
         backoff_s: Back-off of this job; None asks the job's registration.
-        data: What the handler is called with, as JSON.
+        data: What the handler is called with, as JSON; sealed, if `encrypted`.
+        chain: What comes after it, when it is a job of a chain.
+        batch: The batch that it is a member of.
+        encrypted: Whether `data` is sealed; see `encryption`.
         deadline: Until when it may be tried; overrides its tries.
         unique: The lock that keeps others like it out.
     """
@@ -58,6 +63,9 @@ class JobBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tries: int | None = None
     timeout_s: float | None = None
     backoff_s: tuple[float, ...] | None = None
+    chain: Chain | None = None
+    batch: str | None = None
+    encrypted: bool = False
     deadline: Deadline | None = None
     unique: UniqueLock | None = None
 

@@ -1,10 +1,12 @@
-"""Commands on the failed-job store: list, retry, forget.
+"""Commands on the failed-job store: list, retry, forget, flush, prune.
 
 A retried job's dead letter is deleted first, then the job is pushed under an id that a repeat
 carries too, then its row is deleted: whatever is interrupted can be done again.
 """
 
 from __future__ import annotations
+
+import time
 
 from ..client import BrokerError, SyncClient
 from ..client import calls as broker
@@ -43,7 +45,7 @@ def retry_failed(store: FailedStore, client: SyncClient, job_id: str) -> None:
     if len(results) != 1 or results[0].status not in ("queued", "duplicate"):
         text = (results[0].error if results else None) or "refused"
         raise BrokerError(200, "refused", text, definite=False)
-    store.remove(job_id)
+    store.remove(job_id, row.txn)
 
 
 def forget_failed(store: FailedStore, client: SyncClient, job_id: str) -> None:
@@ -55,7 +57,43 @@ def forget_failed(store: FailedStore, client: SyncClient, job_id: str) -> None:
     """
     row = _find(store, job_id)
     client.call(broker.delete_dead_letter(row.partition_id, row.txn))
-    store.remove(job_id)
+    store.remove(job_id, row.txn)
+
+
+def flush_failed(store: FailedStore, client: SyncClient) -> int:
+    """Forget all jobs of the store; returns how many.
+
+    Raises:
+        BrokerError: The broker did not do its part; flush again.
+    """
+    return _forget_all(store, client, store.list())
+
+
+def prune_failed(
+    store: FailedStore, client: SyncClient, hours: float, now_s: float | None = None
+) -> int:
+    """Forget the jobs that were given up this long ago or longer; returns how many.
+
+    Args:
+        store: The store.
+        client: The broker that holds their dead letters.
+        hours: Their age; 0 forgets all.
+        now_s: Wall clock, seconds; None takes it.
+
+    Raises:
+        BrokerError: The broker did not do its part; prune again.
+    """
+    until_s = (time.time() if now_s is None else now_s) - hours * 3600
+    old = tuple(row for row in store.list() if row.failed_at <= until_s)
+    return _forget_all(store, client, old)
+
+
+def _forget_all(store: FailedStore, client: SyncClient, rows: tuple[FailedJob, ...]) -> int:
+    forgotten = 0
+    for row in rows:
+        client.call(broker.delete_dead_letter(row.partition_id, row.txn))
+        forgotten += store.remove(row.id, row.txn)
+    return forgotten
 
 
 def _find(store: FailedStore, job_id: str) -> FailedJob:

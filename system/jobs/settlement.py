@@ -11,19 +11,37 @@ import time
 from ..client import AckResult, BrokerError, Call
 from ..client import calls as broker
 from .batch import Batch, Stage
+from .batches.state import Mark
 from .context import error_text
 from .debts import REASON_DUPLICATE, retry_operations
 from .delivery import Delivery
 from .events import AttemptAcked, Cause, JobGaveUp
 from .failed import FailedJob
+from .following import Ending, settle_with_followers
 from .log import log_event
 from .session import PendingAck, WorkerSession
+from .succession import has_followers
 from .unique import ack_with, free_operations
 
 
-def ack_completed(session: WorkerSession, batch: Batch, index: int, run: str) -> None:
-    """Ack a completed job; with `ack_async` its answer is read later."""
+def ack_completed(
+    session: WorkerSession, batch: Batch, index: int, run: str, mark: Mark = Mark.DONE
+) -> None:
+    """Ack a completed job; with `ack_async` its answer is read later.
+
+    A job that something follows is acked together with that, and its answer is waited for.
+
+    Args:
+        session: The worker.
+        batch: The job's batch.
+        index: The job.
+        run: The run that completed.
+        mark: How the batch that it is a member of counts it.
+    """
     settle_ack(session)
+    if has_followers(batch.deliveries[index].body):
+        _complete_with_followers(session, batch, index, run, mark)
+        return
     call = _ack_call(session, batch, index, "completed")
     batch.ack(index)
     session.record(batch)
@@ -36,6 +54,27 @@ def ack_completed(session: WorkerSession, batch: Batch, index: int, run: str) ->
         session.pending_ack = PendingAck(batch, index, run, call, None)
     else:
         session.pending_ack = PendingAck(batch, index, run, call, session.acks.send(call))
+
+
+def _complete_with_followers(
+    session: WorkerSession, batch: Batch, index: int, run: str, mark: Mark
+) -> None:
+    batch.follow(index)
+    session.record(batch)
+    if batch.is_last_open(index):
+        session.pause(batch)
+    try:
+        is_settled = settle_with_followers(session, batch, index, Ending(mark))
+    except BrokerError:
+        is_settled = False
+    if not is_settled:
+        session.abandon(batch)
+        return
+    batch.close(index)
+    session.record(batch)
+    if not batch.is_open:
+        session.forget(batch)
+    session.app.notify(AttemptAcked(batch.deliveries[index].job_id, run))
 
 
 def settle_ack(session: WorkerSession) -> None:
@@ -130,12 +169,7 @@ def give_up(
     session.record(batch)
     if batch.is_last_open(index, *siblings):
         session.pause(batch)
-    try:
-        results = session.ask(_ack_call(session, batch, index, "dlq", error)).value
-    except BrokerError:
-        session.abandon(batch)
-        return False
-    if not _succeeded(results):
+    if not _file_dead_letter(session, batch, index, error):
         session.abandon(batch)
         return False
     for sibling in (index, *siblings):
@@ -148,6 +182,15 @@ def give_up(
         session.app.notify(AttemptAcked(delivery.job_id, run))
     report_give_up(session, batch, delivery, cause, error, ran=run is not None, payload=payload)
     return True
+
+
+def _file_dead_letter(session: WorkerSession, batch: Batch, index: int, error: str) -> bool:
+    try:
+        if has_followers(batch.deliveries[index].body):
+            return settle_with_followers(session, batch, index, Ending(Mark.FAILED, error))
+        return _succeeded(session.ask(_ack_call(session, batch, index, "dlq", error)).value)
+    except BrokerError:
+        return False
 
 
 def report_give_up(

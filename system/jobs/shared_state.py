@@ -125,14 +125,15 @@ class SharedState:
         self._client = None
 
     def _lock(self, **operation: object) -> LockAnswer:
-        (answer,) = self._own_client().call(locks([operation])).value
+        (answer,) = self.client().call(locks([operation])).value
         return answer
 
     def _kv(self, **operation: object) -> KvAnswer:
-        (answer,) = self._own_client().call(kv([operation])).value
+        (answer,) = self.client().call(kv([operation])).value
         return answer
 
-    def _own_client(self) -> SyncClient:
+    def client(self) -> SyncClient:
+        """The client of this process."""
         # A process that a job forked must not speak over its parent's connections.
         if self._client is None or self._pid != os.getpid():
             self._client = SyncClient(self._endpoints, self._options)

@@ -1,4 +1,4 @@
-"""The command `atleastonce`: one node run, and nodes and data folders looked at.
+"""The command `atleastonce`: one node run, nodes, data folders and failed jobs looked at.
 
 Exit status of the looking commands: 0 all is well, 1 something is not, 2 it cannot be looked at,
 70 the data is damaged. `broker run` ends with the node's own status.
@@ -18,7 +18,9 @@ import click
 from ..storage.errors import DamagedCheckpointError, DamagedLogError, DirectoryLockedError
 from .asking import BadUrlError, Told, Trust, ask_health
 from .dumping import NoLogError, dump, open_folder, verify
+from .failed_command import failed
 from .member_command import DEFAULT_URL, EXIT_OK, EXIT_UNWELL, members, with_trust
+from .monitor_command import monitor
 from .saying import say
 
 EXIT_USAGE: Final = 2
@@ -129,6 +131,8 @@ def _status_line(told: Told) -> str:
 
 
 broker.add_command(members)
+main.add_command(failed)
+main.add_command(monitor)
 
 
 @broker.command("verify-data")

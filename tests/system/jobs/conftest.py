@@ -10,6 +10,7 @@ import pytest
 from atleastonce.system.jobs.failed import FailedStore
 
 from .machine_broker import MachineBroker
+from .one_node import OneNode, Site
 from .worker_process import Bench
 
 
@@ -41,3 +42,18 @@ def closed_stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for store in made:
         store.close()
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneNode]:
+    """A real node, shared by the tests of a file: each has queues of its own."""
+    made = OneNode(tmp_path_factory.mktemp("node"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path, node: OneNode) -> Iterator[Site]:
+    made = Site(node, tmp_path)
+    yield made
+    made.close()

@@ -1,0 +1,1 @@
+"""Batches: jobs that are counted together, with what is called when they are done."""
