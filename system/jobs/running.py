@@ -20,12 +20,17 @@ def run_handler(
 
     def handle(own: JobContext, given: Any) -> None:
         free_before_start(session, delivery)
-        run_in(session.pid, lambda: spec.run(own, given))
+        run_in(session.pid, lambda: spec.run(own, given), lambda: _child_leaves(session))
 
     proceed: Proceed = handle
     for middleware in reversed(spec.rules.middleware):
         proceed = _link(middleware, proceed)
     proceed(context, _resolved(spec, context, payload))
+
+
+def _child_leaves(session: WorkerSession) -> None:
+    if "forked-child-stops-renewal" in session.bugs:
+        session.channel.hang_up()
 
 
 def _resolved(spec: JobSpec, context: JobContext, payload: Any) -> Any:
