@@ -10,7 +10,7 @@ from typing import NoReturn
 from .log import log_event
 
 
-def run_in(pid: int, handler: Callable[[], None], leaving: Callable[[], None]) -> None:
+def run_in(pid: int, handler: Callable[[], None]) -> None:
     """Call a handler; a child that it forked never gets out of here.
 
     The child's exit status is 0 when its handler returned, what it gave to `sys.exit`, else 1.
@@ -18,17 +18,14 @@ def run_in(pid: int, handler: Callable[[], None], leaving: Callable[[], None]) -
     Args:
         pid: The worker, which alone may go on.
         handler: What to call.
-        leaving: Called in a child before it ends.
     """
     try:
         handler()
     except BaseException as error:
         if os.getpid() != pid:
-            leaving()
             _leave(error)
         raise
     if os.getpid() != pid:
-        leaving()
         os._exit(0)
 
 
