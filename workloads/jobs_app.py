@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from ..histories.attempts import AttemptLog
+from ..histories.attempts import Outcome as Ending
 from ..system.jobs import (
     Application,
     AttemptAcked,
@@ -22,8 +23,18 @@ from ..system.jobs import (
     BatchReceived,
     JobContext,
     JobGaveUp,
+    Outcome,
 )
 from .jobs import JOB_NAME, JobKind
+
+_ENDINGS: Final[dict[Outcome, Ending]] = {
+    Outcome.COMPLETED: "completed",
+    Outcome.THREW: "threw",
+    Outcome.RELEASED: "released",
+    Outcome.FAILED: "failed",
+    Outcome.TIMED_OUT: "timed_out",
+}
+"""What an attempt log calls them; no job of this workload is skipped."""
 
 ATTEMPTS_VARIABLE: Final = "ATLEASTONCE_ATTEMPTS"
 CODE_VARIABLE: Final = "ATLEASTONCE_CODE"
@@ -80,7 +91,8 @@ class AttemptRecorder:
 
     def on_ended(self, event: AttemptEnded) -> None:
         """The body has done its last act."""
-        self._log.ended(event.job_id, event.run, event.outcome.value, event.error)
+        assert event.outcome in _ENDINGS, f"job {event.job_id} ended as {event.outcome}"
+        self._log.ended(event.job_id, event.run, _ENDINGS[event.outcome], event.error)
 
     def on_acked(self, event: AttemptAcked) -> None:
         """The broker confirmed the run's end."""

@@ -20,12 +20,20 @@ def run_handler(
 
     def handle(own: JobContext, given: Any) -> None:
         free_before_start(session, delivery)
-        run_in(session.pid, lambda: spec.run(own, given))
+        run_in(session.pid, lambda: _run(session, spec, own, given))
 
     proceed: Proceed = handle
     for middleware in reversed(spec.rules.middleware):
         proceed = _link(middleware, proceed)
     proceed(context, _resolved(spec, context, payload))
+
+
+def _run(session: WorkerSession, spec: JobSpec, context: JobContext, payload: Any) -> None:
+    try:
+        spec.run(context, payload)
+    finally:
+        if "forked-child-stops-renewal" in session.bugs and session.is_foreign():
+            session.channel.hang_up()
 
 
 def _resolved(spec: JobSpec, context: JobContext, payload: Any) -> Any:

@@ -193,9 +193,6 @@ def legal(steps: Sequence[Step]) -> OpHistory:
 
 @settings(
     max_examples=150,
-    deadline=None,
-    derandomize=True,
-    database=None,
     phases=(Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
 )

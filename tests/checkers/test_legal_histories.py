@@ -19,9 +19,6 @@ from .legal_histories import LEASE_S, PLANS, PREFETCH, Model, Plan
 from .queries import assert_queries_leave_out_nothing
 
 QUICK = settings(
-    deadline=None,
-    derandomize=True,
-    database=None,
     phases=(Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
 )

@@ -77,9 +77,6 @@ def test_history_broken_in_one_way_breaks_that_rule(break_: Break, rules: set[st
 
 @settings(
     max_examples=150,
-    deadline=None,
-    derandomize=True,
-    database=None,
     phases=(Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
 )
@@ -92,9 +89,6 @@ def test_legal_history_breaks_no_rule(steps: Sequence[Step], txn: bool) -> None:
 
 @settings(
     max_examples=100,
-    deadline=None,
-    derandomize=True,
-    database=None,
     phases=(Phase.generate,),
     suppress_health_check=list(HealthCheck),
 )

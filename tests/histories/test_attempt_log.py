@@ -139,7 +139,7 @@ def test_last_record_cut_at_any_byte_is_torn_and_tolerated(tmp_path: Path) -> No
         assert (len(columns.event), columns.torn, columns.damage) == (1, True, None)
 
 
-@settings(max_examples=60, deadline=None, database=None)
+@settings(max_examples=60)
 @given(
     rows=st.integers(1, 60),
     bad=st.integers(0, 59),
@@ -210,7 +210,7 @@ def _columns(path: Path) -> tuple[FileColumns, list[bytes]]:
     return read_file(path, jobs), list(jobs.keys)
 
 
-@settings(max_examples=40, deadline=None, database=None)
+@settings(max_examples=40)
 @given(records=RECORDS)
 def test_templates_read_what_the_json_reader_reads(
     tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, object]]

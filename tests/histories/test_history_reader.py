@@ -119,7 +119,7 @@ OPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None, database=None)
+@settings(max_examples=150)
 @given(steps=OPS, broken_index=st.none() | st.integers(0, 39))
 def test_first_malformed_line_is_the_one_that_the_plain_check_finds(
     tmp_path_factory: pytest.TempPathFactory,
@@ -180,7 +180,7 @@ def _plain(history: History, jobs: Names) -> dict[str, list[object]]:
     return told
 
 
-@settings(max_examples=60, deadline=None, database=None)
+@settings(max_examples=60)
 @given(dispatches=DISPATCHES)
 def test_line_templates_read_what_the_json_reader_reads(
     tmp_path_factory: pytest.TempPathFactory,

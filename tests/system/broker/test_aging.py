@@ -304,7 +304,7 @@ def test_the_walk_forgets_ids_of_queues_without_rules_within_an_hour(driver: Dri
     assert "unresolv" in driver.ack("a")[0].error
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_cuts_agree_with_a_naive_rule_for_each_message(data: st.DataObject) -> None:
     driver = Driver()

@@ -139,7 +139,7 @@ def test_other_groups_get_everything(driver: Driver) -> None:
     assert named(pop(driver, group="audit", conflation=None)) == ["a", "b"]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(["push", "pop", "ack", "failed", "wait"]), max_size=40))
 def test_the_last_message_is_always_delivered_after_it_was_pushed(steps: list[str]) -> None:
     driver = Driver()

@@ -385,9 +385,6 @@ class ConsumeRulesWithHolds(ConsumeRules):
 SETTINGS = settings(
     max_examples=120,
     stateful_step_count=40,
-    deadline=None,
-    derandomize=True,
-    database=None,
     phases=(Phase.generate, Phase.shrink),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atleastonce.system.broker.commands import FireTimers, decode_batch
@@ -32,7 +32,6 @@ def test_a_batch_keeps_its_commands_in_order() -> None:
     assert decode_batch(Planner(bytes).plan(1, commands)).commands == commands
 
 
-@settings(deadline=None, derandomize=True, database=None)
 @given(INSTANTS, st.integers(1, 10**9), st.binary(min_size=8, max_size=8), st.binary(max_size=8))
 def test_ids_increase_inside_a_batch_and_over_batches(
     now_us: int, step_us: int, seed: bytes, other: bytes

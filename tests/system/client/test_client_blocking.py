@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Callable
 
@@ -17,6 +16,7 @@ from atleastonce.system.client import (
     SyncClient,
     calls,
 )
+from atleastonce.verifier.children import PortHold
 
 from .scripted_server import Asked, Drop, Hang, Reply, Script, ScriptedServer
 
@@ -32,8 +32,11 @@ def client_of(*servers: ScriptedServer, **options: float) -> SyncClient:
 
 
 def refused_endpoint() -> Endpoint:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return Endpoint("127.0.0.1", free.getsockname()[1])
+    """Nobody listens there, and no connection of others gets it as its own port."""
+    hold = PortHold()
+    port = hold.take(["free"], 0)["free"].client
+    hold.close()
+    return Endpoint("127.0.0.1", port)
 
 
 def in_turn(*actions: Reply | Drop | Hang) -> Script:
@@ -111,9 +114,9 @@ def test_node_that_answered_is_asked_first_next_time(serve: Serve) -> None:
 
 def test_node_that_failed_last_is_not_asked_first_next_time(serve: Serve) -> None:
     silent, second = serve(in_turn(Hang())), serve(in_turn(PUSHED))
-    client = client_of(silent, second, try_timeout_s=0.1, deadline_s=0.1)
+    client = client_of(silent, second, try_timeout_s=1.0)
     with pytest.raises(BrokerError):
-        client.call(PUSH)
+        client.call(PUSH, deadline_s=0.1)
     assert client.call(PUSH).answered_by == second.endpoint
     client.close()
 
@@ -160,7 +163,7 @@ def test_overloaded_node_is_asked_again_after_its_pause(serve: Serve) -> None:
 
 def test_connection_closed_by_a_restarted_node_is_replaced_silently(serve: Serve) -> None:
     server = serve(in_turn(PUSHED))
-    client = client_of(server, deadline_s=2.0)
+    client = client_of(server)
     client.call(PUSH)
     server.drop_connections()
     answer = client.call(PUSH)
@@ -226,13 +229,13 @@ def test_answer_that_waited_past_the_deadline_is_still_read(serve: Serve) -> Non
 
 
 def test_shortened_call_ends_at_its_new_deadline(serve: Serve) -> None:
-    client = client_of(serve(in_turn(Hang())), try_timeout_s=0.1, deadline_s=60.0)
+    client = client_of(serve(in_turn(Hang())), try_timeout_s=0.1, deadline_s=600.0)
     pending = client.send(PUSH)
     client.shorten(pending, 0.2)
     started_s = time.monotonic()
     with pytest.raises(BrokerError):
         client.receive(pending)
-    assert time.monotonic() - started_s < 5.0
+    assert time.monotonic() - started_s < 60.0
 
 
 def test_signal_interrupts_a_wait_and_leaves_the_call_out(serve: Serve) -> None:
@@ -244,7 +247,7 @@ def test_signal_interrupts_a_wait_and_leaves_the_call_out(serve: Serve) -> None:
     with pytest.raises(Interrupted):
         client.receive(pending, interruptible=True)
     assert pending.is_on_the_wire
-    popped = client.abandon(pending, 5.0)
+    popped = client.abandon(pending, 60.0)
     assert popped is not None
     assert popped.messages == ()
     for fd in (reader, writer):
@@ -256,7 +259,7 @@ def test_abandoned_call_that_nobody_answers_is_nothing(serve: Serve) -> None:
     client = client_of(server)
     pending = client.send(calls.pop("q", group="g", wait_s=30.0))
     server.wait_for(lambda: len(server.asked) == 1)
-    assert client.abandon(pending, 5.0) is None
+    assert client.abandon(pending, 60.0) is None
 
 
 def test_request_larger_than_the_sockets_buffers_is_sent_whole(serve: Serve) -> None:
@@ -285,7 +288,7 @@ def test_health_asks_one_node_once(serve: Serve) -> None:
     server = serve(in_turn(Reply(503, b'{"status":"settling"}')))
     other = serve(in_turn(PUSHED))
     client = client_of(other, server)
-    assert client.health(server.endpoint).value.status == "settling"
+    assert client.health(server.endpoint, timeout_s=60.0).value.status == "settling"
     with pytest.raises(BrokerError):
         client.health(refused_endpoint(), timeout_s=0.1)
     assert other.asked == []

@@ -106,7 +106,7 @@ def parse_by_h11(data: bytes) -> tuple[str, str, dict[str, str], bytes]:
     return request.method.decode(), request.target.decode(), found, body
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(one_request())
 def test_a_valid_request_reads_as_the_reference_reads_it(made: tuple[bytes, bytes]) -> None:
     data, body = made
@@ -120,7 +120,7 @@ def test_a_valid_request_reads_as_the_reference_reads_it(made: tuple[bytes, byte
     assert request.body == body
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(one_request(), min_size=1, max_size=3), st.data())
 def test_pieces_of_any_size_read_like_the_whole(
     made: list[tuple[bytes, bytes]], data: st.DataObject
@@ -132,14 +132,14 @@ def test_pieces_of_any_size_read_like_the_whole(
     assert parse(stream, list(range(len(stream)))) == whole
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=5))
 def test_garbage_ends_in_requests_or_a_status(data: bytes, cuts: list[int]) -> None:
     for found in parse(data, cuts):
         assert isinstance(found, Request) or found in (400, 405, 413, 431, 505)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(one_request(), st.data())
 def test_a_damaged_request_ends_in_requests_or_a_status(
     made: tuple[bytes, bytes], data: st.DataObject

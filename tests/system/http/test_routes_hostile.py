@@ -154,7 +154,7 @@ bodies = st.dictionaries(fields, values, max_size=6) | st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.lists(st.tuples(st.sampled_from(TARGETS), bodies), min_size=1, max_size=6))
 def test_no_request_is_answered_with_an_accident(
     requests: list[tuple[tuple[str, str], Json]],

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atleastonce.system.broker.commands import Extend, Pop
@@ -342,7 +342,6 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=100)
 @given(JSON, st.booleans(), st.text(min_size=1, max_size=20))
 def test_payloads_are_spliced_byte_for_byte(value: object, ascii_only: bool, name: str) -> None:
     wire = Wire()

@@ -258,7 +258,7 @@ def dead_letters(node: MachineNode) -> list[str]:
     return [json.loads(bytes(row.data))["_job"]["id"] for row in rows]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     jobs=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=6),
     redelivered=st.booleans(),

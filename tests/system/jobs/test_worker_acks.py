@@ -56,6 +56,7 @@ def test_ack_is_answered_before_the_next_ack_is_sent(bench: Bench, broker: Machi
         broker.push_job(f"j{n}", partition=f"p-000{n}")
     pid = bench.start(prefetch=3, ack_async=True)
     bench.wait_for_records("AttemptEnded", 2)
+    bench.wait_for(lambda: acked_jobs(broker) != [])
     assert acked_jobs(broker) == ["j0"]
     broker.release()
     bench.wait_for_records("AttemptAcked", 3)

@@ -25,7 +25,7 @@ def queue_four(broker: MachineBroker, first: str = "gated") -> None:
 
 def test_idle_worker_stops_at_once(bench: Bench, broker: MachineBroker) -> None:
     pid = bench.start(block_for_s=2.0)
-    bench.wait_for(lambda: len(broker.asked) == 1)
+    bench.wait_for(lambda: len(broker.asked) >= 1)
     assert bench.stop(pid) == 0
     assert list(bench.states.iterdir()) == []
 
@@ -34,7 +34,7 @@ def test_stopping_worker_takes_nothing_with_it_from_a_waiting_pop(
     bench: Bench, broker: MachineBroker
 ) -> None:
     pid = bench.start(block_for_s=2.0)
-    bench.wait_for(lambda: len(broker.asked) == 1)
+    bench.wait_for(lambda: len(broker.asked) >= 1)
     assert bench.stop(pid) == 0
     broker.push_job("a")
     assert broker.pop_all() == [("a", 1)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import pytest
 
 from atleastonce.system.jobs.leasewire import Forget, Hold, Shutdown
 
 from .machine_broker import Fault, MachineBroker
-from .worker_process import Bench
+from .worker_process import LEASE_S, Bench
 
 
 @pytest.fixture
@@ -24,6 +25,7 @@ def test_lease_is_held_from_its_pop_and_forgotten_before_its_last_ack(
 ) -> None:
     broker.fault = lambda asked: Fault.HOLD if asked.kind == "ack" else None
     broker.push_job("a")
+    started_ns = time.monotonic_ns()
     pid = mastered.start(block_for_s=0.0, sleep_s=5.0, ack_async=True)
     mastered.accept()
     mastered.wait_for(lambda: len(mastered.lease_messages()) == 2)
@@ -31,8 +33,8 @@ def test_lease_is_held_from_its_pop_and_forgotten_before_its_last_ack(
     hold, forget = mastered.lease_messages()
     assert isinstance(hold, Hold)
     assert forget == Forget(hold.lease)
-    assert hold.lease_s == 8.0
-    assert 0 <= broker.asked[0].t_ns - hold.requested_ns < 10**9
+    assert hold.lease_s == LEASE_S
+    assert started_ns <= hold.requested_ns <= broker.asked[0].t_ns
     assert mastered.records("AttemptAcked") == []
     broker.release()
     assert mastered.stop(pid) == 0
@@ -89,7 +91,7 @@ def test_worker_without_its_master_ends_at_once_while_it_holds_a_lease(
 def test_idle_worker_without_its_master_stops(mastered: Bench, broker: MachineBroker) -> None:
     pid = mastered.start()
     mastered.accept()
-    mastered.wait_for(lambda: len(broker.asked) == 1)
+    mastered.wait_for(lambda: len(broker.asked) >= 1)
     assert mastered.channel is not None
     mastered.channel.close()
     mastered.channel = None

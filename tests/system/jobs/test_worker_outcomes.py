@@ -57,7 +57,7 @@ def test_pop_asks_for_the_batch_of_its_settings(bench: Bench, broker: MachineBro
             "subscriptionMode=all",
             "batch=3",
             "partitions=64",
-            "leaseSeconds=8",
+            "leaseSeconds=40",
             "wait=true",
             "timeout=1000",
         ]

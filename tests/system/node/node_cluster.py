@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -16,10 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from atleastonce.verifier.children import PortHold
+
+PATIENCE_S = 60.0
+"""For what has to happen at all, however slow the machine: only a test that fails waits it out."""
 TOKEN = "a token that all nodes of a test know"
 
 
-def wait_until(what: str, condition: Callable[[], bool], within_s: float) -> float:
+def wait_until(what: str, condition: Callable[[], bool], within_s: float = PATIENCE_S) -> float:
     """Poll until a condition holds; returns how long that took, in seconds."""
     began = time.monotonic()
     pause = threading.Event()
@@ -36,12 +39,16 @@ def write_token(path: Path, token: str) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listened on a moment ago."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(bound.getsockname()[1]) for bound in sockets]
-    for bound in sockets:
-        bound.close()
-    return ports
+    """Ports that nobody listens on and that the system gives to no connection of others."""
+    hold = PortHold()
+    taken = hold.take([str(number) for number in range(count)], 0)
+    hold.close()
+    return [pair.client for pair in taken.values()]
+
+
+def whole_lines(path: Path) -> list[str]:
+    """A log's lines; what is being written at the moment is none yet."""
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
 class Client:
@@ -167,7 +174,7 @@ class NodeProcess:
         assert self.process is not None, f"{self.name} was not started"
         os.kill(self.process.pid, number)
 
-    def wait(self, within_s: float = 20.0) -> int:
+    def wait(self, within_s: float = PATIENCE_S) -> int:
         """The exit status."""
         assert self.process is not None, f"{self.name} was not started"
         return self.process.wait(within_s)
@@ -175,7 +182,7 @@ class NodeProcess:
     def events(self, name: str) -> list[dict[str, Any]]:
         """Its log lines of one event."""
         found = []
-        for line in self.log_path.read_text().splitlines():
+        for line in whole_lines(self.log_path):
             if line.startswith("{"):
                 record = json.loads(line)
                 if record["event"] == name:
@@ -193,16 +200,17 @@ class Cluster:
     """Some nodes that know each other."""
 
     def __init__(self, folder: Path, size: int, **settings: object) -> None:
-        ports = free_ports(2 * size)
         names = [f"n{number}" for number in range(1, size + 1)]
         write_token(folder / "token", TOKEN)
-        peers = {name: ["127.0.0.1", ports[size + at]] for at, name in enumerate(names)}
+        self._hold = PortHold()
+        ports = self._hold.take(names, 0)
+        peers = {name: ["127.0.0.1", ports[name].peer] for name in names}
         self.nodes = {
             name: NodeProcess(
                 {
                     "node": name,
                     "data_dir": str(folder / name),
-                    "client": ["127.0.0.1", ports[at]],
+                    "client": ["127.0.0.1", ports[name].client],
                     "peers": peers,
                     "token_file": str(folder / "token"),
                     "die_with_parent": True,
@@ -211,7 +219,7 @@ class Cluster:
                 },
                 folder,
             )
-            for at, name in enumerate(names)
+            for name in names
         }
 
     def start(self) -> None:
@@ -220,7 +228,7 @@ class Cluster:
             node.start()
         self.wait_healthy()
 
-    def wait_healthy(self, within_s: float = 15.0) -> None:
+    def wait_healthy(self, within_s: float = PATIENCE_S) -> None:
         """Wait until every running node is healthy."""
         for node in self.running():
             client = node.client()
@@ -240,7 +248,7 @@ class Cluster:
             if node.process is not None and node.process.poll() is None
         ]
 
-    def leader(self, within_s: float = 10.0) -> NodeProcess:
+    def leader(self, within_s: float = PATIENCE_S) -> NodeProcess:
         """The node that leads, as itself says."""
         found: list[NodeProcess] = []
 
@@ -265,3 +273,4 @@ class Cluster:
         """Make sure that no process is left."""
         for node in self.nodes.values():
             node.end()
+        self._hold.close()

@@ -64,7 +64,7 @@ def test_a_node_starts_from_its_checkpoint_and_has_everything(
     names: list[str] = []
     for turn in range(3):
         names += push_many(client, "q", 1000 * turn, 400)
-        wait_until("a checkpoint", lambda: is_saved(client), 10.0)
+        wait_until("a checkpoint", lambda: is_saved(client))
         late = push_many(client, "q", 1000 * turn + 500, 10)
         names += late
         client.hang_up()
@@ -89,7 +89,7 @@ def stopped(make_cluster: MakeCluster) -> NodeProcess:
     node = cluster.nodes["n1"]
     client = node.client()
     push_many(client, "q", 0, 600)
-    wait_until("a checkpoint", lambda: is_saved(client), 10.0)
+    wait_until("a checkpoint", lambda: is_saved(client))
     client.hang_up()
     node.signal(signal.SIGTERM)
     assert node.wait() == 0
@@ -207,7 +207,7 @@ def test_rot_in_a_sealed_segment_is_reported_while_the_node_runs(make_cluster: M
     content[3000:3008] = bytes(byte ^ 0x55 for byte in content[3000:3008])
     with segment.open("r+b") as file:
         file.write(content)
-    wait_until("rot seen", lambda: node.events("rot") != [], 10.0)
+    wait_until("rot seen", lambda: node.events("rot") != [])
     (rot,) = node.events("rot")
     assert rot["file"] == str(segment)
     assert 0 < rot["offset"] <= 3000
@@ -227,7 +227,7 @@ def test_rot_in_a_checkpoint_ends_the_process(make_cluster: MakeCluster) -> None
     node = cluster.nodes["n1"]
     client = node.client()
     push_many(client, "q", 0, 200)
-    wait_until("a checkpoint", lambda: is_saved(client), 10.0)
+    wait_until("a checkpoint", lambda: is_saved(client))
     client.hang_up()
     (store,) = (Path(node.config["data_dir"]) / "checkpoint").glob("*.mdb")
     content = store.read_bytes()
@@ -250,7 +250,7 @@ def test_with_the_planted_defect_a_log_that_ends_before_its_checkpoint_is_accept
     stopped.config["bugs"] = ["damage-taken-for-torn-tail"]
     stopped.start()
     client = stopped.client()
-    wait_until("the node", lambda: client.health() is not None, 10.0)
+    wait_until("the node", lambda: client.health() is not None)
     client.hang_up()
     stopped.kill()
 
@@ -264,7 +264,7 @@ def test_a_checkpoint_that_finds_no_space_ends_the_node_and_costs_nothing(
     assert node.process is not None
     client = node.client()
     names = push_many(client, "q", 0, 600)
-    wait_until("a checkpoint", lambda: is_saved(client), 10.0)
+    wait_until("a checkpoint", lambda: is_saved(client))
     (store,) = (Path(node.config["data_dir"]) / "checkpoint").glob("*.mdb")
     room = store.stat().st_size
     assert room > 2 * SMALL["segment_bytes"]

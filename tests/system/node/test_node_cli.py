@@ -234,9 +234,7 @@ def test_run_is_a_node_and_ends_as_one(make_cluster: MakeCluster) -> None:
 
 @settings(
     max_examples=80,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
-    derandomize=True,
 )
 @given(st.integers(0, 2**32), st.integers(0, 2**32), st.sampled_from(["flip", "cut", "insert"]))
 def test_whatever_a_segment_holds_it_is_read_or_called_damaged(

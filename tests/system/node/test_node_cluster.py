@@ -32,7 +32,6 @@ def wait_parked(leader: NodeProcess, count: int) -> None:
     wait_until(
         f"{count} parked pops",
         lambda: client.call("GET", "/metrics")[1]["counters"]["parked"] >= count,
-        5.0,
     )
     client.hang_up()
 
@@ -86,7 +85,7 @@ def caught_up(cluster: Cluster) -> None:
             and len({state["raft"]["applied"] for state in states}) == 1
         )
 
-    wait_until("all nodes caught up", look, 15.0)
+    wait_until("all nodes caught up", look)
 
 
 def test_a_killed_leader_loses_nothing_acknowledged_and_catches_up(
@@ -103,13 +102,12 @@ def test_a_killed_leader_loses_nothing_acknowledged_and_catches_up(
         client.hang_up()
     leader = cluster.leader()
     pushers = [Pusher(node, "q") for node in cluster.followers()]
-    wait_until("pushes", lambda: all(len(p.acknowledged) > 20 for p in pushers), 10.0)
+    wait_until("pushes", lambda: all(len(p.acknowledged) > 20 for p in pushers))
     leader.kill()
     counts = [len(pusher.acknowledged) for pusher in pushers]
     took = wait_until(
         "pushes after the kill",
         lambda: all(len(p.acknowledged) > n + 5 for p, n in zip(pushers, counts, strict=True)),
-        10.0,
     )
     for pusher in pushers:
         pusher.stop()
@@ -145,7 +143,6 @@ def test_a_stopped_leader_fails_no_request_of_other_nodes_clients(
         wait_until(
             "pushes after the stop",
             lambda: all(len(p.acknowledged) > n for p, n in zip(pushers, counts, strict=True)),
-            10.0,
         )
         for pusher in pushers:
             pusher.stop()
@@ -165,10 +162,10 @@ def test_a_paused_leader_steps_down_and_serves_on(make_cluster: MakeCluster) -> 
     leader = cluster.leader()
     follower = cluster.followers()[0]
     pusher = Pusher(follower, "q")
-    wait_until("pushes", lambda: len(pusher.acknowledged) > 20, 10.0)
+    wait_until("pushes", lambda: len(pusher.acknowledged) > 20)
     leader.signal(signal.SIGSTOP)
     count = len(pusher.acknowledged)
-    wait_until("pushes past the pause", lambda: len(pusher.acknowledged) > count + 5, 10.0)
+    wait_until("pushes past the pause", lambda: len(pusher.acknowledged) > count + 5)
     leader.signal(signal.SIGCONT)
     client = leader.client()
     assert client.push("q", "by the old leader")[0] == 201
@@ -230,7 +227,7 @@ def test_a_node_with_another_token_is_turned_away(
     stranger.start()
     leader = cluster.leader()
     assert leader is not stranger
-    wait_until("a refusal", lambda: bool(leader.events("peer-refused")), 10.0)
+    wait_until("a refusal", lambda: bool(leader.events("peer-refused")))
     assert "token" in leader.events("peer-refused")[0]["reason"]
     client = stranger.client()
     health = client.health()

@@ -162,7 +162,7 @@ def test_a_listener_that_does_not_know_the_token_is_not_believed() -> None:
     assert isinstance(outcome[0], HandshakeError)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=120))
 def test_garbage_ends_a_handshake_on_either_side(garbage: bytes) -> None:
     outcome: Outcome = []

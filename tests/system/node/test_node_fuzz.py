@@ -57,10 +57,8 @@ STATED: Final = {
 SERVER_ERRORS: Final = {503, 507}
 FUZZ = settings(
     max_examples=40,
-    deadline=None,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
-    derandomize=True,
 )
 
 

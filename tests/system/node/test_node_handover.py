@@ -60,7 +60,9 @@ class Consumer:
             return False
         try:
             status, results = client.ack(popped)
-        except ConnectionRefusedError:
+        except (ConnectionRefusedError, BrokenPipeError):
+            # The node had ended the connection before the ack set out (its body, behind its head,
+            # found a pipe that was broken): a slow client between two requests. Nothing was owed.
             return False
         except (OSError, http.client.HTTPException) as error:
             self.unanswered.append(repr(error))
@@ -82,7 +84,7 @@ def test_acks_on_their_way_at_a_sigterm_are_answered_within_the_drain(
     cluster.start()
     leader = cluster.leader()
     consumers = [Consumer(leader, f"p{number}") for number in range(4)]
-    wait_until("acks", lambda: all(consumer.acked > 10 for consumer in consumers), 20.0)
+    wait_until("acks", lambda: all(consumer.acked > 10 for consumer in consumers))
 
     leader.signal(signal.SIGTERM)
     status = leader.wait()
@@ -147,7 +149,7 @@ def test_a_leader_that_hears_nobody_steps_down_and_serves_again_afterwards(
     def leads() -> bool:
         return bool(client.health()["raft"]["role"] == "leader")
 
-    wait_until("no leader without a quorum", lambda: not leads(), 5.0)
+    wait_until("no leader without a quorum", lambda: not leads())
     status, body = client.call(
         "POST",
         "/api/v1/push",
@@ -170,7 +172,7 @@ def test_a_leader_without_a_quorum_for_a_while_goes_on_where_it_stopped(
     """Elections take longer than the silence, so that nobody else is asked to lead."""
     cluster = make_cluster(3, election_ms_min=3000, election_ms_max=6000)
     cluster.start()
-    leader, others = cluster.leader(within_s=20.0), cluster.followers()
+    leader, others = cluster.leader(), cluster.followers()
     client, writer = leader.client(), leader.client()
     term = client.health()["raft"]["term"]
     for node in others:
@@ -180,7 +182,6 @@ def test_a_leader_without_a_quorum_for_a_while_goes_on_where_it_stopped(
         wait_until(
             "a second without a quorum",
             lambda: client.health()["raft"]["quorumAckMs"] > 1200,
-            10.0,
         )
         for node in others:
             node.signal(signal.SIGCONT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from atleastonce.system.broker.commands import Push, PushItem
 from atleastonce.system.broker.machine import Machine
 from atleastonce.system.broker.planner import Planner
+from atleastonce.system.node import applier
 from atleastonce.system.node.applier import Applier
 from atleastonce.system.node.log_meter import LogMeter, disposable_index
 from atleastonce.system.raft.members import Checkpoint, Members, encode_members
@@ -119,7 +121,13 @@ def run(scenario: object) -> None:
     trio.run(main)
 
 
-def test_entries_wait_while_a_state_is_replaced_and_old_ones_are_dropped() -> None:
+@pytest.fixture
+def no_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have an applier apply all that it is given, also where that takes longer than a slice."""
+    monkeypatch.setattr(applier, "SLICE_S", float("inf"))
+
+
+def test_entries_wait_while_a_state_is_replaced_and_old_ones_are_dropped(no_slices: None) -> None:
     entries = pushes(30)
 
     def scenario() -> None:
@@ -140,6 +148,27 @@ def test_entries_wait_while_a_state_is_replaced_and_old_ones_are_dropped() -> No
         assert behind.applier.position == Checkpoint(25, 1)
 
     run(scenario)
+
+
+def test_what_is_longer_than_a_slice_is_applied_beside_other_tasks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(applier, "SLICE_S", -1.0)
+    applied = Applied(Machine())
+    seen: list[int] = []
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(applied.applier.run)
+            applied.applier.add(tuple(pushes(10)))
+            while applied.applier.applied_index < 10:
+                seen.append(applied.applier.applied_index)
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert applied.indexes == list(range(1, 11))
+    assert set(seen) == set(range(1, 10))
 
 
 def test_the_position_carries_the_members_as_of_the_last_entry() -> None:

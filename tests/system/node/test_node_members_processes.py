@@ -73,7 +73,7 @@ class Writer:
     def wait_more(self, count: int = 50) -> None:
         """Wait until some more pushes were taken."""
         wanted = len(self.taken) + count
-        wait_until("more pushes", lambda: len(self.taken) >= wanted, 40.0)
+        wait_until("more pushes", lambda: len(self.taken) >= wanted)
 
 
 def founded(cluster: Cluster) -> Cluster:
@@ -132,7 +132,7 @@ def wait_recorded(client: Client, *names: str) -> None:
         rows = [member(client, name) for name in names]
         return all(row is not None and row["incarnation"] for row in rows)
 
-    wait_until("recorded data folders", is_recorded, 30.0)
+    wait_until("recorded data folders", is_recorded)
 
 
 def test_nodes_come_and_go_while_clients_write_and_nothing_is_lost(
@@ -146,7 +146,7 @@ def test_nodes_come_and_go_while_clients_write_and_nothing_is_lost(
         writer.wait_more(200)
         n4 = joining(cluster, "n4")
         n4.start()
-        wait_until("n4 waits", lambda: place(n4) == "waiting", 40.0)
+        wait_until("n4 waits", lambda: place(n4) == "waiting")
         address = f"127.0.0.1:{n4.peer_port}"
         answer = change(client, "POST", "", {"node": "n4", "address": address})
         assert answer["members"][-1]["role"] == "learner"
@@ -165,7 +165,7 @@ def test_nodes_come_and_go_while_clients_write_and_nothing_is_lost(
         n3.kill()
         shutil.rmtree(n3.config["data_dir"])
         n3.start()
-        wait_until("n3 knows it was replaced", lambda: place(n3) == "replaced", 30.0)
+        wait_until("n3 knows it was replaced", lambda: place(n3) == "replaced")
         other = n3.client()
         health = other.health()
         other.hang_up()
@@ -198,14 +198,14 @@ def test_a_wiped_voter_never_votes_and_the_others_go_on(make_cluster: MakeCluste
     shutil.rmtree(victim.config["data_dir"])
     leader.kill()
     victim.start()
-    wait_until("the wiped one knows", lambda: place(victim) == "replaced", 30.0)
+    wait_until("the wiped one knows", lambda: place(victim) == "replaced")
     # One of three has the data. With the wiped one's vote it could lead; it must not.
     status, _ = client.call("GET", MEMBERS, headers={"x-deadline-ms": "4000"})
     assert status == 503
     for node in (victim, other):
         assert "leader" not in [line["role"] for line in node.events("role")[-3:]]
     leader.start()
-    wait_until("a leader again", lambda: client.push("q", "more")[0] == 201, 30.0)
+    wait_until("a leader again", lambda: client.push("q", "more")[0] == 201)
     assert member(client, victim.name)["replaced"]
     done = atleastonce("members", "replace", victim.name, "--url", f"http://127.0.0.1:{other.port}")
     assert done.returncode == 0, done
@@ -225,10 +225,10 @@ def test_a_voter_that_was_away_follows_a_leader_that_it_has_never_heard_of(
     n3.wait()
     n4 = joining(cluster, "n4")
     n4.start()
-    wait_until("n4 waits", lambda: place(n4) == "waiting", 40.0)
+    wait_until("n4 waits", lambda: place(n4) == "waiting")
     address = f"127.0.0.1:{n4.peer_port}"
     change(client, "POST", "", {"node": "n4", "address": address})
-    wait_until("n4 follows", lambda: (member(client, "n4") or {}).get("lag") == 0, 30.0)
+    wait_until("n4 follows", lambda: (member(client, "n4") or {}).get("lag") == 0)
     change(client, "POST", "/n4/promote")
     change(client, "DELETE", "/n1")
     client.hang_up()

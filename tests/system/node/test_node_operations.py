@@ -70,7 +70,7 @@ def test_a_node_has_a_limit_of_connections(make_cluster: MakeCluster) -> None:
     assert (status, body["code"]) == (429, "overloaded")
     clients[0].hang_up()
     extra.hang_up()
-    wait_until("room for one more", lambda: extra.push("q", "z")[0] == 201, 5.0)
+    wait_until("room for one more", lambda: extra.push("q", "z")[0] == 201)
     for client in [*clients, extra]:
         client.hang_up()
 
@@ -144,7 +144,7 @@ def test_a_full_data_folder_refuses_pushes_until_there_is_room(make_cluster: Mak
     assert client.push("q", "m0", "m1")[0] == 201
     filler = Path(full.config["data_dir"]) / "filler"
     filler.write_bytes(bytes(700_000))
-    wait_until("pushes refused", lambda: client.push("r", "x")[0] == 507, 10.0)
+    wait_until("pushes refused", lambda: client.push("r", "x")[0] == 507)
     for node in (leader, full, other):
         own = node.client()
         status, body = own.push("r", "y")
@@ -153,7 +153,7 @@ def test_a_full_data_folder_refuses_pushes_until_there_is_room(make_cluster: Mak
     _, popped = client.pop("q", batch=1)
     assert client.ack(popped)[1][0]["success"] is True
     filler.unlink()
-    wait_until("pushes taken", lambda: client.push("q", "m2")[0] == 201, 10.0)
+    wait_until("pushes taken", lambda: client.push("q", "m2")[0] == 201)
     assert drain(client, "q") == ["m1", "m2"]
     client.hang_up()
     assert [event["event"] for event in full.events("disk-free")] == ["disk-free"]
@@ -216,7 +216,7 @@ def test_health_says_what_an_operator_asks(make_cluster: MakeCluster) -> None:
         if node is not cluster.nodes["n1"]:
             node.kill()
     client = cluster.nodes["n1"].client()
-    wait_until("no quorum heard", lambda: client.call("GET", "/health")[0] == 503, 10.0)
+    wait_until("no quorum heard", lambda: client.call("GET", "/health")[0] == 503)
     client.hang_up()
 
 

@@ -69,7 +69,7 @@ def storage(client: Client) -> tuple[int, int, int]:
 def wait_purged(node: NodeProcess, past: int) -> None:
     """Wait until a node's log begins behind an index."""
     client = node.client()
-    wait_until("a log that was cut", lambda: storage(client)[2] > past, 20.0)
+    wait_until("a log that was cut", lambda: storage(client)[2] > past)
     client.hang_up()
 
 
@@ -81,7 +81,7 @@ def settled_digests(cluster: Cluster) -> set[str]:
         found = {storage(client)[:2] for client in clients}
         return len(found) == 1 and all(applied == saved > 0 for applied, saved in found)
 
-    wait_until("the same checkpoint everywhere", is_settled, 30.0)
+    wait_until("the same checkpoint everywhere", is_settled)
     for client in clients:
         client.hang_up()
     digests = set()
@@ -127,9 +127,9 @@ def wait_caught_up(cluster: Cluster, node: NodeProcess) -> None:
     """Wait until a node has a checkpoint of all that its leader applied, and is done with it."""
     leader, client = cluster.leader().client(), node.client()
     index = storage(leader)[0]
-    wait_until("a checkpoint", lambda: storage(client)[1] >= index, 20.0)
-    wait_until("the next one", lambda: client.push("p", "x")[0] == 201, 20.0)
-    wait_until("a checkpoint", lambda: storage(client)[1] > index, 20.0)
+    wait_until("a checkpoint", lambda: storage(client)[1] >= index)
+    wait_until("the next one", lambda: client.push("p", "x")[0] == 201)
+    wait_until("a checkpoint", lambda: storage(client)[1] > index)
     leader.hang_up()
     client.hang_up()
 
@@ -147,9 +147,9 @@ def test_a_follower_that_was_away_for_too_long_gets_a_snapshot_while_writes_go_o
     leader = cluster.leader()
     with Writer(leader, "w") as writer:
         victim.start()
-        wait_until("a snapshot", lambda: victim.log_path.exists() and installs(victim) > 0, 20.0)
+        wait_until("a snapshot", lambda: victim.log_path.exists() and installs(victim) > 0)
         enough = len(writer.taken) + 20
-        wait_until("more writes", lambda: len(writer.taken) > enough, 20.0)
+        wait_until("more writes", lambda: len(writer.taken) > enough)
     cluster.wait_healthy()
     client = victim.client()
     assert drain(client, "w") == writer.taken
@@ -166,11 +166,11 @@ def test_what_a_snapshot_brought_is_served_by_the_same_process_and_may_lead(
     victim, names = fall_behind(cluster, 1500)
     leader = cluster.leader()
     victim.start()
-    wait_until("a snapshot", lambda: installs(victim) > 0, 20.0)
+    wait_until("a snapshot", lambda: installs(victim) > 0)
     cluster.wait_healthy()
     assert len(victim.events("boot")) == 2
     own = victim.client()
-    wait_until("the messages", lambda: own.depth("q")["pending"] == len(names), 10.0)
+    wait_until("the messages", lambda: own.depth("q")["pending"] == len(names))
     own.hang_up()
     leader.signal(signal.SIGTERM)
     assert leader.wait() == 0
@@ -214,7 +214,7 @@ def test_every_node_keeps_the_log_for_a_member_that_is_away_so_a_new_leader_has_
     for number in range(400):
         assert client.push("q", f"m{number}")[0] == 201
     own = next(node for node in cluster.running() if node is not leader).client()
-    wait_until("a checkpoint", lambda: storage(own)[1] > behind + 400, 10.0)
+    wait_until("a checkpoint", lambda: storage(own)[1] > behind + 400)
     assert storage(own)[2] <= behind + 5
     own.hang_up()
     client.hang_up()
@@ -246,12 +246,12 @@ def test_a_follower_that_is_killed_while_it_stages_goes_on_where_it_was(
                 return 0
             return int(metrics["counters"]["snapshot_bytes_received"])
 
-        wait_until("a few chunks", lambda get=received: get() > 2 << 20, 20.0)  # type: ignore[misc]
+        wait_until("a few chunks", lambda get=received: get() > 2 << 20)  # type: ignore[misc]
         client.hang_up()
         victim.kill()
         assert installs(victim) == 0, f"turn {turn}: too fast to be killed"
     victim.start()
-    wait_until("a snapshot", lambda: installs(victim) > 0, 30.0)
+    wait_until("a snapshot", lambda: installs(victim) > 0)
     assert max(event["have"] for event in victim.events("snapshot-receiving")) >= 2 << 20
     cluster.wait_healthy()
     client = victim.client()
@@ -298,7 +298,7 @@ def test_a_new_leader_that_was_restored_from_a_snapshot_sends_one_itself(
     cluster.start()
     victim, names = fall_behind(cluster, 1500)
     victim.start()
-    wait_until("a snapshot", lambda: installs(victim) > 0, 20.0)
+    wait_until("a snapshot", lambda: installs(victim) > 0)
     cluster.wait_healthy()
     others = [node for node in cluster.running() if node is not victim]
     late = others[0] if others[0] is not cluster.leader() else others[1]

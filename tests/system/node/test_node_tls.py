@@ -131,7 +131,7 @@ def test_a_node_of_another_authority_is_no_peer(
         reasons = {event["reason"] for event in leader.events("peer-unreachable")}
         return any("certificate verify failed" in reason.lower() for reason in reasons)
 
-    wait_until("a refusal", is_refused, 10.0)
+    wait_until("a refusal", is_refused)
     own = stranger.client()
     assert own.health()["raft"]["leader"] is None
     own.hang_up()
@@ -153,9 +153,9 @@ def test_a_claim_of_a_tls_client_that_hangs_up_is_taken_back(
         metrics: dict[str, Any] = client.call("GET", "/metrics")[1]
         return bool(metrics["waiting"]["parkedPops"] == 1)
 
-    wait_until("a parked pop", parked, 5.0)
+    wait_until("a parked pop", parked)
     stream.close()
-    wait_until("nothing parked", lambda: not parked(), 5.0)
+    wait_until("nothing parked", lambda: not parked())
     assert client.push("q", "m0")[0] == 201
     status, popped = client.pop("q")
     assert (status, popped["messages"][0]["deliveryAttempt"]) == (200, 1)

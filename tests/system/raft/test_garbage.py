@@ -58,7 +58,7 @@ def server_as(role: Role) -> ScriptedServer:
     return server
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.sampled_from([Role.FOLLOWER, Role.CANDIDATE, Role.LEADER]),
     st.lists(st.tuples(st.sampled_from(["n2", "n3"]), wild_messages), max_size=6),

@@ -124,7 +124,7 @@ def test_an_impossible_answer_is_ignored() -> None:
     assert server.core.role is Role.LEADER
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(0, 99), max_size=80),
     st.sampled_from([1, 2, 64]),

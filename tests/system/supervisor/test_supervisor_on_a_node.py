@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -17,17 +16,12 @@ import pytest
 import trio
 
 from atleastonce.system.client import AsyncClient, Depth, Endpoint
+from atleastonce.verifier.children import PortHold
 
 from .supervised import Supervised, wait_for
 
 pytestmark = pytest.mark.cluster
 PARTITION = "p-0003"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def is_healthy(port: int) -> bool:
@@ -41,14 +35,15 @@ def is_healthy(port: int) -> bool:
 @pytest.fixture
 def node_port(tmp_path: Path) -> Iterator[int]:
     """The client port of a cluster of one real node."""
-    port, peer = free_port(), free_port()
+    hold = PortHold()
+    ports = hold.take(["n1"], 0)["n1"]
     (tmp_path / "token").write_text("a secret of this test alone")
     (tmp_path / "token").chmod(0o600)
     config = {
         "node": "n1",
         "data_dir": str(tmp_path / "n1"),
-        "client": ["127.0.0.1", port],
-        "peers": {"n1": ["127.0.0.1", peer]},
+        "client": ["127.0.0.1", ports.client],
+        "peers": {"n1": ["127.0.0.1", ports.peer]},
         "token_file": str(tmp_path / "token"),
         "die_with_parent": True,
         "parent_pid": os.getpid(),
@@ -64,11 +59,12 @@ def node_port(tmp_path: Path) -> Iterator[int]:
             start_new_session=True,
         )
     try:
-        wait_for(lambda: is_healthy(port), "a healthy node")
-        yield port
+        wait_for(lambda: is_healthy(ports.client), "a healthy node")
+        yield ports.client
     finally:
         node.kill()
         node.wait(15)
+        hold.close()
 
 
 @pytest.fixture
