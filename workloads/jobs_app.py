@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from ..histories import attempts
 from ..histories.attempts import AttemptLog
+from ..histories.attempts import Outcome as Ending
 from ..system.jobs import (
     Application,
     AttemptAcked,
@@ -27,14 +27,14 @@ from ..system.jobs import (
 )
 from .jobs import JOB_NAME, JobKind
 
-# The jobs of this workload have nothing that skips them.
-_ENDS: Final[dict[Outcome, attempts.Outcome]] = {
+_ENDINGS: Final[dict[Outcome, Ending]] = {
     Outcome.COMPLETED: "completed",
     Outcome.THREW: "threw",
     Outcome.RELEASED: "released",
     Outcome.FAILED: "failed",
     Outcome.TIMED_OUT: "timed_out",
 }
+"""What an attempt log calls them; no job of this workload is skipped."""
 
 ATTEMPTS_VARIABLE: Final = "ATLEASTONCE_ATTEMPTS"
 CODE_VARIABLE: Final = "ATLEASTONCE_CODE"
@@ -93,7 +93,8 @@ class AttemptRecorder:
 
     def on_ended(self, event: AttemptEnded) -> None:
         """The body has done its last act."""
-        self._log.ended(event.job_id, event.run, _ENDS[event.outcome], event.error)
+        assert event.outcome in _ENDINGS, f"job {event.job_id} ended as {event.outcome}"
+        self._log.ended(event.job_id, event.run, _ENDINGS[event.outcome], event.error)
 
     def on_acked(self, event: AttemptAcked) -> None:
         """The broker confirmed the run's end."""

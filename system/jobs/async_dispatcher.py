@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from ..client import Answer, AsyncClient, Call
 from .application import Application
-from .dispatch import Dispatch, DispatchOptions, DispatchResult, chosen_client, prepare_dispatch
+from .batches.dispatching import BatchOptions, prepare_batch
+from .callbacks import CallbackRef
+from .chain import prepare_chain
+from .dispatch import (
+    Dispatch,
+    DispatchOptions,
+    DispatchResult,
+    Step,
+    chosen_client,
+    prepare_dispatch,
+)
 from .settings import ConnectionSettings
 
 
@@ -58,3 +68,28 @@ class Dispatcher:
             first_endpoint=first_endpoint,
         )
         return dispatch.read(answer)
+
+    async def batch(
+        self, app: Application, steps: Sequence[Step], **options: Unpack[BatchOptions]
+    ) -> str:
+        """Send jobs that are counted together; see `batches.dispatching`. Returns the batch's id.
+
+        Raises:
+            BrokerError: The broker refused it, or its fate is unknown (`definite` is false).
+            ValueError: See `prepare_batch`, or there is no client for its connection.
+        """
+        prepared = prepare_batch(app, steps, **options)
+        client = chosen_client(prepared.connection, self._client, self._routes)
+        await prepared.send_async(client)
+        return prepared.state.id
+
+    async def chain(
+        self, app: Application, steps: Sequence[Step], *, catch: CallbackRef | None = None
+    ) -> DispatchResult:
+        """Send jobs that run one after the other; see `chain.prepare_chain`.
+
+        Raises:
+            BrokerError: The broker refused it, or its fate is unknown (`definite` is false).
+            ValueError: See `prepare_chain`.
+        """
+        return await self.send(prepare_chain(app, steps, catch=catch))

@@ -20,7 +20,7 @@ def run_handler(
 
     def handle(own: JobContext, given: Any) -> None:
         free_before_start(session, delivery)
-        run_in(session.pid, lambda: _call(session, spec, own, given))
+        run_in(session.pid, lambda: _run(session, spec, own, given))
 
     proceed: Proceed = handle
     for middleware in reversed(spec.rules.middleware):
@@ -28,7 +28,7 @@ def run_handler(
     proceed(context, _resolved(spec, context, payload))
 
 
-def _call(session: WorkerSession, spec: JobSpec, context: JobContext, payload: Any) -> None:
+def _run(session: WorkerSession, spec: JobSpec, context: JobContext, payload: Any) -> None:
     try:
         spec.run(context, payload)
     finally:

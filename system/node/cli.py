@@ -10,17 +10,16 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import click
 
 from ..storage.errors import DamagedCheckpointError, DamagedLogError, DirectoryLockedError
 from .asking import BadUrlError, Told, Trust, ask_health
 from .dumping import NoLogError, dump, open_folder, verify
-from .failed_command import failed
 from .member_command import DEFAULT_URL, EXIT_OK, EXIT_UNWELL, members, with_trust
-from .monitor_command import monitor
 from .saying import say
 
 EXIT_USAGE: Final = 2
@@ -39,8 +38,23 @@ _JSON: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.
 _FOLDER: Final = click.argument("data_dir", type=click.Path(path_type=Path))
 
 
+_LATE: Final = {"failed": ".failed_command", "monitor": ".monitor_command"}
+"""Commands by the module that has them, which is imported when one is called."""
+
+
 class OneLineGroup(click.Group):
     """A group whose errors are one line on standard error, with status 2."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, also those of commands that are not imported yet."""
+        return sorted([*super().list_commands(ctx), *_LATE])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command, imported now if need be: those that look at nodes need nothing of jobs."""
+        module = _LATE.get(cmd_name)
+        if module is None:
+            return super().get_command(ctx, cmd_name)
+        return cast("click.Command", getattr(import_module(module, __package__), cmd_name))
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run, and exit with what the command returned."""
@@ -131,8 +145,6 @@ def _status_line(told: Told) -> str:
 
 
 broker.add_command(members)
-main.add_command(failed)
-main.add_command(monitor)
 
 
 @broker.command("verify-data")

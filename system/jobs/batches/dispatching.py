@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack
 
 import msgspec
 
-from ...client import BrokerError, SyncClient
+from ...client import (
+    AsyncClient,
+    BrokerError,
+    Call,
+    PushResult,
+    SyncClient,
+    TransactionResult,
+)
 from ...client import calls as broker
 from ...client.keyvalue import kv
 from ..application import Application
@@ -18,6 +25,9 @@ from ..callbacks import CallbackRef, callback_link
 from ..dispatch import Dispatch, DispatchOptions, Step, prepare_dispatch
 from ..links import Link
 from .state import KEEP_S, BatchState, Occasion, put
+
+Calls = Generator[Call[Any], Any, None]
+"""What is to be asked, one after the other; each is sent the answer."""
 
 MEMBERS_AT_ONCE: Final = 200
 """Members that one transaction pushes; also a limit of the broker's timers in one."""
@@ -70,18 +80,36 @@ class BatchDispatch:
         Raises:
             BrokerError: The broker refused it, or its fate is unknown; send it again.
         """
+        calls = self._calls()
+        call = next(calls, None)
+        while call is not None:
+            call = _after(calls, client.call(call).value)
+
+    async def send_async(self, client: AsyncClient) -> None:
+        """The same from a trio task; see `send`.
+
+        Raises:
+            BrokerError: The broker refused it, or its fate is unknown; send it again.
+        """
+        calls = self._calls()
+        call = next(calls, None)
+        while call is not None:
+            answer = await client.call(call)
+            call = _after(calls, answer.value)
+
+    def _calls(self) -> Calls:
         row = put(self.state.id, self.state, 0, self.state.keep_s)
         first, rest = self.members[:MEMBERS_AT_ONCE], self.members[MEMBERS_AT_ONCE:]
-        result = client.call(broker.transaction(_body(first) | {"kv": [row]})).value
+        result: TransactionResult = yield broker.transaction(_body(first) | {"kv": [row]})
         if not result.success:
             if result.reason not in ("duplicate", "kv_precondition"):
                 text = result.error or result.reason or "refused"
                 raise BrokerError(200, "refused", text, definite=False)
             # It was sent before, in part at least: each for itself, none twice.
-            client.call(kv([row | {"required": False}]))
-            _push_each(client, first)
+            yield kv([row | {"required": False}])
+            yield from _push_each(first)
         while rest:
-            _push_each(client, rest[:MEMBERS_AT_ONCE])
+            yield from _push_each(rest[:MEMBERS_AT_ONCE])
             rest = rest[MEMBERS_AT_ONCE:]
 
 
@@ -153,12 +181,20 @@ def _body(members: Sequence[Dispatch]) -> dict[str, object]:
     return {"operations": [{"type": "push", "items": items}] if items else [], "timers": timers}
 
 
-def _push_each(client: SyncClient, members: Sequence[Dispatch]) -> None:
+def _push_each(members: Sequence[Dispatch]) -> Calls:
     items = [member.item() for member in members if member.delay_s <= 0]
     timers = [member.timer() for member in members if member.delay_s > 0]
     if items:
-        for result in client.call(broker.push(items)).value:
+        results: tuple[PushResult, ...] = yield broker.push(items)
+        for result in results:
             if result.status not in ("queued", "duplicate"):
                 raise BrokerError(200, "refused", result.error or result.status, definite=False)
     if timers:
-        client.call(broker.timers(timers))
+        yield broker.timers(timers)
+
+
+def _after(calls: Calls, answer: object) -> Call[Any] | None:
+    try:
+        return calls.send(answer)
+    except StopIteration:
+        return None

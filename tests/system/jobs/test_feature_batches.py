@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import trio
 
+from atleastonce.system.client import AsyncClient
 from atleastonce.system.jobs import (
     BatchHandle,
+    Dispatcher,
     JobContext,
     SkipIfBatchCancelled,
     UnknownBatchError,
@@ -155,6 +158,31 @@ def test_batch_larger_than_one_transaction_is_counted_whole(site: Site) -> None:
     site.run_until_drained(workers=2, prefetch=16)
     assert sorted(site.records("member")) == list(range(230))
     assert called(site) == ["then"]
+    assert batch.progress() == 100
+
+
+def test_trio_tasks_dispatch_chains_and_batches_on_their_connections(site: Site) -> None:
+    add_members(site)
+
+    async def send() -> str:
+        client, other = (AsyncClient([site.node.endpoint]) for _ in range(2))
+        try:
+            dispatcher = Dispatcher(client, {"other": other})
+            await dispatcher.chain(site.app, [step("member", "first"), step("member", "second")])
+            steps = [step("member", n, delay_s=0.05 * n) for n in range(3)]
+            return await dispatcher.batch(site.app, steps, connection="other", then="then")
+        finally:
+            await client.aclose()
+            await other.aclose()
+
+    batch = BatchHandle(site.node.client, trio.run(send))
+    site.start()
+    site.start(site.other)
+    wait_for(lambda: called(site) == ["then"] and site.left() == 0)
+    site.stop()
+    ran = site.records("member")
+    assert sorted(each for each in ran if isinstance(each, int)) == [0, 1, 2]
+    assert [each for each in ran if isinstance(each, str)] == ["first", "second"]
     assert batch.progress() == 100
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from atleastonce.system.client import SyncClient
 from atleastonce.system.jobs import (
+    ConnectionSettings,
     JobContext,
     SyncDispatcher,
     notification,
@@ -14,6 +16,7 @@ from atleastonce.system.jobs import (
     step,
 )
 
+from .machine_broker import QUEUE, MachineBroker
 from .one_node import Site, wait_for
 
 pytestmark = pytest.mark.cluster
@@ -127,6 +130,29 @@ def test_delayed_job_waits_on_its_connection(site: Site) -> None:
     assert site.left(site.other) == 1
     run_both(site)
     assert site.records("ran") == [[site.other.queue, 1]]
+
+
+def test_connection_of_another_broker_is_reached_through_its_own_client(
+    site: Site, broker: MachineBroker
+) -> None:
+    add_jobs(site)
+    place = (broker.endpoint.host, broker.endpoint.port)
+    far = ConnectionSettings(endpoints=(place,), queue=QUEUE, partitions=8)
+    site.app.connections["far"] = far
+    client = SyncClient([broker.endpoint])
+    dispatcher = SyncDispatcher(site.node.client, {"far": client})
+    dispatcher.dispatch(site.app, "plain", 1)
+    dispatcher.chain(
+        site.app, [step("plain", 2, connection="far"), step("plain", 3, connection="far")]
+    )
+    batch = dispatcher.batch(site.app, [step("plain", 4)], connection="far", then="plain")
+    client.close()
+    site.start(far)
+    wait_for(lambda: broker.pending() == 0 and len(site.records("AttemptAcked")) == 4)
+    site.stop()
+    assert site.left() == 1
+    assert {queue for queue, _ in site.records("ran")} == {QUEUE}
+    assert site.records("ran")[-1][1]["batch"] == batch.batch_id
 
 
 def test_connection_that_nobody_knows_is_refused(site: Site) -> None:

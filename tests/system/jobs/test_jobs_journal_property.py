@@ -23,12 +23,15 @@ from atleastonce.system.client.wire import Response
 from atleastonce.system.jobs.batch import Batch, Stage
 from atleastonce.system.jobs.debts import (
     Debt,
+    ack_operation,
     after_refusal,
     hand_back_operations,
     retry_operations,
 )
 from atleastonce.system.jobs.delivery import read_delivery
 from atleastonce.system.jobs.journal import JournalWriter, read_debts
+from atleastonce.system.jobs.links import Followers
+from atleastonce.system.jobs.succession import follow
 
 from .deliveries import make_app
 from .machine_broker import GROUP, QUEUE, MachineNode
@@ -64,10 +67,10 @@ class Run:
         """Every action of the worker, one by one; `endings` say how each job ends."""
         yield
         late: int | None = None
-        for index, ending in enumerate(endings):
+        for index, delivery in enumerate(self.batch.deliveries):
             if self.batch.stages[index] is not Stage.UNSTARTED:
                 continue
-            delivery = self.batch.deliveries[index]
+            ending = endings[int(delivery.job_id.removeprefix("j"))]
             if ending == "unrun":
                 self.unacked_is_settled(late)
                 late = None
@@ -92,11 +95,14 @@ class Run:
                 continue
             if ending == "retry":
                 self.batch.retry(index, self.pause_ms)
+            elif ending == "follow":
+                self.completed.add(delivery.job_id)
+                self.batch.follow(index)
             else:
                 self.batch.bury(index)
             self.record()
             yield
-            self.in_flight = self.ack(index, "dlq") if ending == "dlq" else self.retry(index)
+            self.in_flight = self.request(index, ending)
             yield
             self.deliver()
             yield
@@ -127,6 +133,18 @@ class Run:
         self.record()
         yield
 
+    def request(self, index: int, ending: str) -> Request:
+        """What says how a job ended, if it is not its plain ack."""
+        if ending == "retry":
+            return self.retry(index)
+        if ending == "dlq":
+            return self.ack(index, "dlq")
+        body, followers = self.batch.deliveries[index].body, Followers()
+        assert body is not None
+        follow(body, followers)
+        ack = ack_operation(self.batch.plan_entry(index), self.batch.lease, GROUP)
+        return ("POST", "/api/v1/transaction", followers.body(ack))
+
     def ack(self, index: int, status: str) -> Request:
         message = self.batch.deliveries[index].message
         body = {
@@ -155,11 +173,28 @@ def pop(node: MachineNode, batch: int) -> Any:
     return call.read(ask(node, call.method, call.target))
 
 
-def begin(jobs: list[tuple[int, int]], redelivered: bool, folder: str) -> Run:
+def chain_of(name: str, pause_ms: int) -> dict[str, object]:
+    """A chain of one job, which goes to a partition of its own."""
+    following = f"{name}.next"
+    body = {"job": "work", "id": following, "partition": "p-next", "data": None}
+    link = {"queue": QUEUE, "partition": "p-next", "id": following, "body": body}
+    return {"id": name, "links": [link | ({"delay_s": pause_ms / 1000} if pause_ms else {})]}
+
+
+def begin(
+    jobs: list[tuple[int, int]],
+    redelivered: bool,
+    folder: str,
+    endings: list[str],
+    pause_ms: int,
+) -> Run:
     node = MachineNode()
     for number, (partition, attempts) in enumerate(jobs):
         name = f"j{number}"
-        payload = {"_job": {"job": "work", "id": name, "attempts": attempts, "data": number}}
+        job: dict[str, object] = {"job": "work", "id": name, "attempts": attempts, "data": number}
+        if endings[number] == "follow":
+            job["chain"] = chain_of(name, pause_ms)
+        payload = {"_job": job}
         item = {
             "queue": QUEUE,
             "partition": PARTITIONS[partition],
@@ -228,7 +263,7 @@ def dead_letters(node: MachineNode) -> list[str]:
     jobs=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=6),
     redelivered=st.booleans(),
     endings=st.lists(
-        st.sampled_from(["completed", "completed", "retry", "dlq", "unrun"]),
+        st.sampled_from(["completed", "completed", "follow", "retry", "dlq", "unrun"]),
         min_size=6,
         max_size=6,
     ),
@@ -245,7 +280,7 @@ def test_hand_back_of_any_moment_leaves_every_job_somewhere_once(
     arrives: str,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        run = begin(jobs, redelivered, folder)
+        run = begin(jobs, redelivered, folder, endings, pause_ms)
         run.pause_ms = pause_ms
         for step, _ in enumerate(run.steps(endings[: len(jobs)])):
             if step == cut:
@@ -278,6 +313,10 @@ def check(run: Run, debts: tuple[Debt, ...], arrives: str) -> None:
         if name in run.completed and stage is not Stage.RUNNING:
             # Its ack may be lost, and then it comes back with its run counted: at least once.
             assert numbers in ([], [number + 1]), f"{name} completed as {number}: {numbers}"
+            assert delivery.body is not None
+            due_next = [1] if delivery.body.chain is not None and not numbers else []
+            following = found.pop(f"{name}.next", [])
+            assert following == due_next, f"{name} comes back {numbers}, its next {following}"
             continue
         assert times == 1, f"{name} is lost"
         due = number + 1 if name in run.started else number

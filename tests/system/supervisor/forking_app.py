@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from supervised_app import note, rest  # type: ignore[import-not-found]
-
 from atleastonce.system.jobs.application import Application
 from atleastonce.system.jobs.context import JobContext
 from atleastonce.system.jobs.events import AttemptStarting
+
+from .supervised_app import note, rest
 
 
 def make_app() -> Application:

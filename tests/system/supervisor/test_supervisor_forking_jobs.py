@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,10 @@ import pytest
 from atleastonce.system.jobs import ConnectionSettings, SyncDispatcher
 
 from ..jobs.features.one_node import OneNode
+from . import forking_app
 from .supervised import Supervised, wait_for
 
+ROOT = str(Path(__file__).resolve().parents[3])
 pytestmark = pytest.mark.cluster
 
 
@@ -24,9 +27,10 @@ def node(tmp_path: Path) -> Iterator[OneNode]:
 
 
 @pytest.fixture
-def forking(tmp_path: Path, node: OneNode) -> Iterator[Supervised]:
+def forking(tmp_path: Path, node: OneNode, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervised]:
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', ROOT)}")
     made = Supervised(tmp_path, node.endpoint.port)
-    made.config["app"] = "forking_app:make_app"
+    made.config["app"] = f"{forking_app.__name__}:make_app"
     made.config["workers"] = 1
     made.config["worker"].update(retry_after_s=4.0, timeout_s=2.5)
     yield made

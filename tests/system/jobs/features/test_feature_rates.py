@@ -26,7 +26,6 @@ def test_jobs_over_the_limit_come_back_in_the_windows_after(on_node: FeatureBenc
     sent = [at for at, _ in on_node.timed("sent")]
     assert len(sent) == 3
     assert sent[2] - sent[0] >= 2.0
-    assert on_node.outcomes().count("released") >= 2
     # Every release was counted.
     assert len(on_node.attempts()) == on_node.outcomes().count("released") + 3
 
