@@ -72,7 +72,8 @@ class Master:
             self._handing,
             endpoints,
             config.hand_back_policy(),
-            directory.workers,
+            directory.left_journals(),
+            settings,
             directory.hand_backs,
             bugs,
             log,
@@ -122,6 +123,7 @@ class Master:
         self._state = "running"
         # Workers are all dead when the inner one ends; their hand-backs may still be on the way.
         async with trio.open_nursery() as settling, trio.open_nursery() as working:
+            settling.start_soon(self._hand_backs.settle_left)
             working.start_soon(self._fleet.keep)
             working.start_soon(self._keep_fork_server, settling, leases)
             await self._stop_said.wait()
