@@ -249,16 +249,23 @@ def test_forked_child_writes_nothing(tmp_path: Path) -> None:
     assert not read_debts(tmp_path, PID).popping
 
 
-def test_closed_journal_leaves_no_file(tmp_path: Path) -> None:
-    begin(tmp_path, make_batch("a", "b")).close()
+def test_closed_journal_that_owes_nothing_leaves_no_file(tmp_path: Path) -> None:
+    journal = begin(tmp_path, make_batch("a", "b"))
+    journal.withdraw()
+    journal.close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_closed_journal_keeps_the_id_of_a_pop_whose_fate_is_unknown(tmp_path: Path) -> None:
-    journal = begin(tmp_path, make_batch("a", "b"))
+def test_closed_journal_keeps_what_is_owed_again_and_a_pop_of_unknown_fate(tmp_path: Path) -> None:
+    batch = make_batch("a", "b")
+    journal = begin(tmp_path, batch)
     journal.set_pop(POP)
-    journal.close()
+    journal.withdraw()
     assert read_debts(tmp_path, PID) == WorkerDebts(POP)
+    journal.begin(batch.plan("q", "g"), batch.codes, POP)
+    journal.close()
+    debts = read_debts(tmp_path, PID)
+    assert (debts.pop_id, debts.prefetched) == (POP, 2)
 
 
 def test_journals_are_listed_and_deleted_by_name(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ class Supervised:
         path.write_text(json.dumps(self.config), encoding="utf-8")
         environment = {
             **os.environ,
-            "PYTHONPATH": str(_HERE),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(_HERE), os.environ.get("PYTHONPATH")])),
             "SUPERVISED_LOG": str(self.root / "jobs.log"),
         }
         with open(self.root / "supervisor.log", "ab") as log:
