@@ -1,4 +1,4 @@
-"""Sending back what a dead worker had not begun: once, under its lease, and on record."""
+"""Sending back what a dead worker had not begun: under its lease, one id, and on record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import trio
 
 from ..bugs import Bugs
 from ..client import AsyncClient, BrokerError, Endpoint, Popped, calls
-from ..client.errors import CODE_REFUSED
 from ..jobs.debts import Debt, after_refusal, hand_back_operations
 from ..jobs.settings import WorkerSettings
 from ..jobs.unread import unread_call, unread_debt
@@ -54,7 +53,7 @@ class HandBackService:
     """Settles the leases of dead workers.
 
     Args:
-        client: Asks the broker; its tries end within the policy's budget.
+        client: Asks the broker; several of its tries fit into the policy's budget.
         endpoints: The broker's nodes, in the client's order.
         policy: Bounds.
         journals: What dead workers left.
@@ -190,33 +189,20 @@ class HandBackService:
             send = again
 
     async def _transact(self, body: Json, first: Endpoint | None) -> _Outcome:
-        """Send a transaction once; another node is asked only if a connection failed outright."""
-        call = calls.transaction(body)
-        start = self._index(first)
-        deadline_us = now_us() + self._policy.budget_us
-        detail = "no node took a connection"
-        for step in range(len(self._endpoints)):
-            left_s = (deadline_us - now_us()) / _US
-            if left_s <= 0:
-                break
-            try:
-                answer = await self._client.call(
-                    call,
-                    deadline_s=left_s,
-                    first_endpoint=(start + step) % len(self._endpoints),
-                    again=False,
-                )
-            except BrokerError as error:
-                detail = str(error)
-                if error.code == CODE_REFUSED:
-                    continue
-                return _Outcome("refused" if error.definite else "unknown", detail)
-            value = answer.value
-            if value.success:
-                return _Outcome("sent", "")
-            reason = value.reason or ""
-            return _Outcome("refused", value.error or reason or "no reason given", reason)
-        return _Outcome("refused", detail)
+        """Send a transaction; where no answer comes, again under its id, within the budget."""
+        try:
+            answer = await self._client.call(
+                calls.transaction(body),
+                deadline_s=self._policy.budget_us / _US,
+                first_endpoint=self._index(first),
+            )
+        except BrokerError as error:
+            return _Outcome("refused" if error.definite else "unknown", str(error))
+        value = answer.value
+        if value.success:
+            return _Outcome("sent", "")
+        reason = value.reason or ""
+        return _Outcome("refused", value.error or reason or "no reason given", reason)
 
     def _write(
         self, pid: int, lease: str, debt: Debt | None, result: Result, reason: str, t_ns: int

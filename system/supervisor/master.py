@@ -66,8 +66,8 @@ class Master:
         self._renewing = AsyncClient(
             endpoints, replace(patient, try_timeout_s=config.renewal.timeout_s)
         )
-        budget_s = config.hand_back_policy().budget_us / 1e6
-        self._handing = AsyncClient(endpoints, replace(patient, try_timeout_s=budget_s))
+        try_s = config.hand_back_policy().budget_us / 1e6 / len(endpoints)
+        self._handing = AsyncClient(endpoints, replace(patient, try_timeout_s=try_s))
         self._hand_backs = HandBackService(
             self._handing,
             endpoints,

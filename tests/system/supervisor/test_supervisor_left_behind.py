@@ -14,6 +14,8 @@ from atleastonce.system.client import AsyncClient, Depth, Endpoint
 from atleastonce.system.jobs.journal import JournalWriter
 from atleastonce.system.supervisor.statedir import StateDirectory
 
+from ..jobs.machine_broker import QUEUE as MACHINE_QUEUE
+from ..jobs.machine_broker import Asked, Fault, MachineBroker
 from ..node.node_cluster import Cluster
 from .scripted_broker import ScriptedBroker
 from .supervised import Supervised, is_alive, wait_for
@@ -167,6 +169,39 @@ def test_what_a_stopping_worker_could_not_hand_back_the_master_hands_back(
     (line,) = supervised.lines("handbacks.jsonl")
     assert (line["result"], line["unstarted"], line["ran"]) == ("sent", ["b", "c"], [])
     assert starts(supervised) == [("a", "1"), ("b", "1"), ("c", "1")]
+
+
+def test_a_hand_back_whose_answer_is_lost_is_asked_again_under_its_id(tmp_path: Path) -> None:
+    lost: list[str] = []
+
+    def fault(asked: Asked) -> Fault | None:
+        if asked.kind == "transaction" and not lost:
+            lost.append(asked.request_id)
+            return Fault.LOSE_ANSWER
+        return None
+
+    broker = MachineBroker()
+    broker.fault = fault
+    made = Supervised(tmp_path, broker.endpoint.port)
+    made.config["workers"] = 1
+    made.config["worker"].update(queue=MACHINE_QUEUE, retry_after_s=LEASE_S)
+    gate = tmp_path / "gate"
+    for name in "abc":
+        broker.push_job(name, "until_file", data={"file": str(gate)})
+    try:
+        made.start()
+        wait_for(lambda: "a" in made.running(), f"job a\n{made.log()}")
+        os.kill(made.running()["a"], signal.SIGKILL)
+        gate.touch()
+        wait_for(lambda: len(made.notes("done")) == 3, f"the jobs\n{made.log()}")
+        (line,) = wait_for(lambda: made.lines("handbacks.jsonl"), "the answer")
+        assert (line["result"], line["unstarted"], line["ran"]) == ("sent", ["b", "c"], ["a"])
+        asked = [seen.request_id for seen in broker.asked if seen.kind == "transaction"]
+        assert asked == lost * 2
+        assert starts(made) == [("a", "1"), ("a", "2"), ("b", "1"), ("c", "1")]
+    finally:
+        made.end()
+        broker.close()
 
 
 def test_journals_of_an_earlier_boot_of_the_host_are_not_believed(tmp_path: Path) -> None:
