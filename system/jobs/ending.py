@@ -45,7 +45,7 @@ class _Held:
 def stop_gracefully(session: WorkerSession) -> None:
     """Settle the ack that is out, read the batch asked for ahead, hand back what did not start.
 
-    What the broker did not confirm stands in the journal again, for the master to try once more.
+    What the broker did not confirm stays in the journal, for the master to try once more.
 
     Raises:
         LeaseChannelBrokenError: The master is gone.
@@ -101,13 +101,18 @@ def hand_back(session: WorkerSession, batch: Batch) -> bool:
 
 
 def _let_go(session: WorkerSession, held: _Held, give_back: _GiveBack) -> None:
-    """Hand back what is held. Whoever tries again what failed is refused if it had arrived."""
-    if held.ahead is not None and give_back(session, held.ahead):
-        session.journal.set_pop(None)
-        held = replace(held, pop_id=None)
-    if held.batch is not None and not give_back(session, held.batch):
+    """Hand back what is held.
+
+    Until the broker has confirmed it, the journal says that it is owed: if this worker dies or
+    fails now, the master tries again, and is refused as a whole if the request had arrived.
+    """
+    if held.batch is not None:
         plan = held.batch.plan(session.settings.queue, session.settings.consumer_group)
         session.journal.begin(plan, held.batch.codes, held.pop_id)
+    if held.ahead is not None and give_back(session, held.ahead):
+        session.journal.set_pop(None)
+    if held.batch is not None and give_back(session, held.batch):
+        session.journal.withdraw()
 
 
 def _withdraw(session: WorkerSession) -> _Held:

@@ -121,8 +121,10 @@ class HandBackService:
             journal_lease = debt.lease if debt is not None else None
             if debt is None and debts:
                 journal_lease = debts[0].lease
+            # What a worker settles by itself leaves its journal only when the broker confirms it.
+            settles = shutdown_said and debt is None
             decision = decide_hand_back(
-                now_us(), lease, journal_lease, shutdown_said, self._policy, self._bugs
+                now_us(), lease, journal_lease, settles, self._policy, self._bugs
             )
             if isinstance(decision, Skip) or debt is None:
                 reason = decision.reason if isinstance(decision, Skip) else "no journal"
