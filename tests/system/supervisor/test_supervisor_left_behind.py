@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -169,6 +170,39 @@ def test_what_a_stopping_worker_could_not_hand_back_the_master_hands_back(
     (line,) = supervised.lines("handbacks.jsonl")
     assert (line["result"], line["unstarted"], line["ran"]) == ("sent", ["b", "c"], [])
     assert starts(supervised) == [("a", "1"), ("b", "1"), ("c", "1")]
+
+
+def test_what_a_dead_fork_servers_worker_held_goes_back_uncharged(on_node: Supervised) -> None:
+    gate = on_node.root / "gate"
+    for name in "abc":
+        push(on_node, "until_file", name, "p-0003", gate)
+    on_node.start()
+    wait_for(lambda: "a" in on_node.running(), f"job a\n{on_node.log()}")
+    pid = on_node.running()["a"]
+    os.kill(on_node.status()["fork_server"], signal.SIGKILL)
+    wait_for(lambda: not is_alive(pid), "the end of its worker")
+    gate.touch()
+    wait_for(lambda: len(on_node.notes("done")) == 3, f"the jobs\n{on_node.log()}")
+    assert starts(on_node) == [("a", "1"), ("a", "2"), ("b", "1"), ("c", "1")]
+
+
+def test_what_a_lost_host_held_comes_back_after_its_lease_and_is_charged(
+    on_node: Supervised,
+) -> None:
+    on_node.config["worker"].update(retry_after_s=4.0, timeout_s=3.0)
+    on_node.config["renewal"].update(timeout_s=0.3, grace_s=0.2, margin_s=0.2)
+    gate = on_node.root / "gate"
+    push(on_node, "until_file", "a", "p-0003", gate)
+    push(on_node, "until_file", "b", "p-0003", gate)
+    on_node.start()
+    wait_for(lambda: "a" in on_node.running(), f"job a\n{on_node.log()}")
+    kill_master(on_node)
+    shutil.rmtree(on_node.state_dir)
+    gate.touch()
+    on_node.start()
+    wait_for(lambda: len(on_node.notes("done")) == 2, f"the jobs\n{on_node.log()}")
+    assert on_node.lines("handbacks.jsonl") == []
+    assert starts(on_node) == [("a", "1"), ("a", "2"), ("b", "2")]
 
 
 def test_a_hand_back_whose_answer_is_lost_is_asked_again_under_its_id(tmp_path: Path) -> None:
