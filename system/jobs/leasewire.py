@@ -3,6 +3,7 @@
 A worker says which leases it holds; the master knows the worker's pid from the kernel. A lease is
 forgotten before the ack that releases it is sent, so that a renewal never meets a released lease.
 Where jobs would still be owed if that request got lost, it is paused instead, and forgotten after.
+It also says when its pops begin to fail: a worker that lives and gets nothing is no capacity.
 """
 
 from __future__ import annotations
@@ -45,7 +46,17 @@ class Shutdown(msgspec.Struct, frozen=True, tag_field="op", tag="shutdown"):
     """The worker settles everything itself: at its death send nothing."""
 
 
-LeaseMessage = Hold | Forget | Pause | Shutdown
+class Pops(msgspec.Struct, frozen=True, tag_field="op", tag="pops"):
+    """Whether the worker's pops are answered; said when that changes.
+
+    Attributes:
+        failing_since_ns: CLOCK_MONOTONIC of the first pop since which none was answered, or None.
+    """
+
+    failing_since_ns: int | None
+
+
+LeaseMessage = Hold | Forget | Pause | Shutdown | Pops
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(LeaseMessage)
@@ -129,6 +140,14 @@ class LeaseChannel:
         """
         self._send(Shutdown())
 
+    def pops(self, failing_since_ns: int | None) -> None:
+        """Say since when no pop has been answered, or that one has.
+
+        Raises:
+            LeaseChannelBrokenError: The master is gone.
+        """
+        self._send(Pops(failing_since_ns))
+
     def is_broken(self) -> bool:
         """Whether the master has closed its end; asks the kernel, waits for nothing."""
         if self._socket is None:
@@ -139,6 +158,11 @@ class LeaseChannel:
             return False
         except OSError:
             return True
+
+    def hang_up(self) -> None:
+        """End the conversation for every process that has this socket."""
+        if self._socket is not None:
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close this end."""

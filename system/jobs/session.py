@@ -97,6 +97,7 @@ class WorkerSession:
         self.pending_pop: PendingPop | None = None
         self.pop_id = new_pop_id()
         self.attempt: RunningAttempt | None = None
+        self.failing_since_ns: int | None = None
         self.handled = 0
         self.last_job_s = 0.0
         self.started_s = time.monotonic()
@@ -170,6 +171,18 @@ class WorkerSession:
         if batch is self.batch:
             self.journal.withdraw()
         self.forget(batch)
+
+    def tell_pops(self, failing_since_ns: int | None) -> None:
+        """Tell the master since when no pop has been answered; what it knows is not repeated.
+
+        Raises:
+            LeaseChannelBrokenError: The master is gone.
+        """
+        if (self.failing_since_ns is None) == (failing_since_ns is None):
+            return
+        self.failing_since_ns = failing_since_ns
+        if "failing-pops-count-as-capacity" not in self.bugs:
+            self.channel.pops(failing_since_ns)
 
     def close(self) -> None:
         """Close everything; the journal stays only where this worker could not settle it."""

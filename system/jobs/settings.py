@@ -84,6 +84,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         retry_after_s: Lease of a popped batch, at least 1; the broker counts whole seconds of it.
         block_for_s: How long an idle pop waits at the broker, but a quarter of the lease at most.
         sleep_s: Pause after an empty pop that did not wait.
+        rest_s: Pause after every job; its lease is renewed meanwhile.
         tries: Tries of a job that says nothing itself; 0 is unlimited.
         backoff_s: Pauses before the second, third, … try; the last one repeats.
         timeout_s: Timeout of a job that says nothing itself; 0 is none.
@@ -111,6 +112,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     retry_after_s: float = 90.0
     block_for_s: float = 0.0
     sleep_s: float = 1.0
+    rest_s: float = 0.0
     tries: int = 3
     backoff_s: tuple[float, ...] = ()
     timeout_s: float = 60.0
@@ -150,6 +152,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         for name in (
             "block_for_s",
             "sleep_s",
+            "rest_s",
             "tries",
             "timeout_s",
             "max_jobs",

@@ -1,4 +1,4 @@
-"""A worker's signals: a stop that wakes every wait, a job's alarm, the loss of the master.
+"""A worker's signals: a stop or a restart that wakes every wait, an alarm, the loss of the master.
 
 One per process, on its main thread.
 """
@@ -17,11 +17,17 @@ Handler = Callable[[int, FrameType | None], object] | int | None
 
 
 class WorkerSignals:
-    """Installs handlers, and knows whether the worker was asked to stop."""
+    """Installs handlers, and knows whether the worker was asked to stop, and to say why.
+
+    Attributes:
+        stopping: Whether to finish the running job and end.
+        restarting: Whether that is to make room for a worker with newer code.
+    """
 
     def __init__(self) -> None:
         """Install nothing yet."""
         self.stopping = False
+        self.restarting = False
         self._on_alarm: Callable[[], None] | None = None
         self._on_hangup: Callable[[], None] | None = None
         self._reader, self._writer = socket.socketpair()
@@ -36,7 +42,7 @@ class WorkerSignals:
         return self._reader.fileno()
 
     def install(self, on_alarm: Callable[[], None], on_hangup: Callable[[], None]) -> None:
-        """Take over SIGTERM, SIGINT, SIGALRM and SIGIO, and unblock them.
+        """Take over SIGTERM, SIGUSR2, SIGINT, SIGALRM and SIGIO, and unblock them.
 
         Args:
             on_alarm: Called when the alarm of `arm` goes off.
@@ -49,6 +55,7 @@ class WorkerSignals:
         )
         handlers: dict[int, Handler] = {
             signal.SIGTERM: self._stop,
+            signal.SIGUSR2: self._restart,
             # An interrupt from the terminal is the master's to pass on.
             signal.SIGINT: signal.SIG_IGN,
             signal.SIGALRM: self._alarm,
@@ -98,6 +105,10 @@ class WorkerSignals:
             self.drain()
 
     def _stop(self, _signal: int, _frame: FrameType | None) -> None:
+        self.stopping = True
+
+    def _restart(self, _signal: int, _frame: FrameType | None) -> None:
+        self.restarting = True
         self.stopping = True
 
     def _alarm(self, _signal: int, _frame: FrameType | None) -> None:

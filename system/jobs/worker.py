@@ -31,7 +31,8 @@ _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 def run_worker(app: Application, settings: WorkerSettings) -> int:
     """Consume until asked to stop; call it on the main thread of a process of its own.
 
-    A job's timeout kills the process; SIGTERM lets the running job finish.
+    A job's timeout kills the process; SIGTERM lets the running job finish, and so does SIGUSR2,
+    after which the worker's exit marker says that newer code is wanted.
 
     Args:
         app: What to run.
@@ -62,6 +63,7 @@ def run_worker(app: Application, settings: WorkerSettings) -> int:
 def _consume(session: WorkerSession) -> int:
     outages = 0
     while not _is_over(session):
+        asked_ns = time.monotonic_ns()
         try:
             batch = next_batch(session)
         except BrokerError as error:
@@ -71,11 +73,13 @@ def _consume(session: WorkerSession) -> int:
                 session.close()
                 return REFUSED_EXIT
             outages += 1
+            session.tell_pops(asked_ns)
             log_event("pop failed", error=str(error), outages=outages)
             pause_s = OUTAGE_PAUSE_S_FIRST * 2.0 ** min(outages - 1, 10)
             session.signals.pause(min(OUTAGE_PAUSE_S_MAX, pause_s))
             continue
         outages = 0
+        session.tell_pops(None)
         if batch is not None:
             _run_batch(session, batch)
         elif session.pending_pop is None and session.settings.block_for_s <= 0:
@@ -85,6 +89,8 @@ def _consume(session: WorkerSession) -> int:
     if _is_too_big(session):
         write_mark(session.settings.state_dir, session.pid, ExitMark.MEMORY)
         return MEMORY_EXIT
+    if session.signals.restarting:
+        write_mark(session.settings.state_dir, session.pid, ExitMark.RESTART)
     return 0
 
 
@@ -96,6 +102,8 @@ def _run_batch(session: WorkerSession, batch: Batch) -> None:
         pop_ahead(session, batch, index)
         if batch.stages[index] is Stage.UNSTARTED:
             pick_up(session, batch, index)
+            if session.settings.rest_s > 0 and not _is_over(session):
+                session.signals.pause(session.settings.rest_s)
         index = batch.next_unstarted(index)
 
 

@@ -71,7 +71,7 @@ class OneLineGroup(click.Group):
 @click.group(cls=OneLineGroup)
 @click.version_option(package_name="atleastonce")
 def main() -> None:
-    """The broker of atleastonce."""
+    """The broker and the supervisor of atleastonce."""
 
 
 @main.group()

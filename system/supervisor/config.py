@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from ..bugs import BUGS, Bugs
+from ..bugs import PLANTED, Bugs
 from ..client import SecurityFilesError, load_security
 from ..jobs.settings import WorkerSettings
 from .core.handback import HandBackPolicy
@@ -65,6 +65,8 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         hand_back_timeout_s: Longest duration of a crash hand-back; None is half of what is
             certainly left of a renewed lease, 3 s at most.
         boot_timeout_s: Longest time for the application to load.
+        heartbeat_timeout_s: A status file older than this is no sign of life.
+        not_consuming_after_s: A worker whose pops have failed for so long does not consume.
         die_with_parent: Be killed when the process that started this one dies.
         parent_pid: Who that process is; another parent means that it died already.
         bugs: Planted defects, for the supervisor and its workers.
@@ -81,6 +83,8 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     renewal: RenewalSettings = RenewalSettings()
     hand_back_timeout_s: float | None = None
     boot_timeout_s: float = 60.0
+    heartbeat_timeout_s: float = 15.0
+    not_consuming_after_s: float = 60.0
     die_with_parent: bool = True
     parent_pid: int | None = None
     bugs: tuple[str, ...] = ()
@@ -144,8 +148,8 @@ def find_problems(config: SupervisorConfig) -> Iterator[str]:
             f"restart_backoff_s, {config.restart_backoff_s:g}"
         )
     for name in (*config.bugs, *config.worker.bugs):
-        if name not in BUGS:
-            yield f"unknown bug {name!r}; choose from: {', '.join(sorted(BUGS))}"
+        if name not in PLANTED:
+            yield f"unknown bug {name!r}; choose from: {', '.join(sorted(PLANTED))}"
     try:
         load_security(config.worker.security)
     except SecurityFilesError as error:
@@ -159,6 +163,8 @@ def _find_negative(config: SupervisorConfig) -> Iterator[str]:
         ("restart_backoff_s", config.restart_backoff_s),
         ("stable_after_s", config.stable_after_s),
         ("boot_timeout_s", config.boot_timeout_s),
+        ("heartbeat_timeout_s", config.heartbeat_timeout_s),
+        ("not_consuming_after_s", config.not_consuming_after_s),
         ("renewal.timeout_s", config.renewal.timeout_s),
     )
     for name, value in positive:

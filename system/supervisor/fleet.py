@@ -37,6 +37,7 @@ _KILLED_STATUS: Final = int(signal.SIGKILL)
 class _Request:
     """A fork that was asked for and not answered yet."""
 
+    server: ForkLink
     slot: int
     deadline_us: int
 
@@ -57,6 +58,9 @@ class Fleet:
         workers: The living ones, by pid.
         pool: Slots and circuit.
         stopping: Whether no worker starts any more.
+        paused: Whether none starts until `resume`.
+        restarts_wanted: How many workers of the present code ended, unasked, with a marker that
+            says that newer code is there.
     """
 
     def __init__(
@@ -70,14 +74,17 @@ class Fleet:
         changed: Callable[[], None],
     ) -> None:
         self.workers: dict[int, Worker] = {}
-        self.pool = Pool(size, policy)
+        self.pool = Pool(size, policy, bugs=bugs)
         self.stopping = False
+        self.paused = False
+        self.restarts_wanted = 0
         self._settings = settings
         self._directory = directory
         self._bugs = bugs
         self._log = log
         self._changed = changed
         self._link: ForkLink | None = None
+        self._given_up: set[ForkLink] = set()
         self._requests: dict[int, _Request] = {}
         self._numbers = 0
         self._news = trio.Event()
@@ -91,8 +98,9 @@ class Fleet:
         """Start workers whenever a slot is due; runs for ever."""
         while True:
             now = now_us()
-            if self._link is not None and not self.stopping:
-                self._check_budget(self._link, now)
+            if not self.stopping:
+                self._check_budget(now)
+            if self._link is not None and not self.stopping and not self.paused:
                 for slot in self.pool.due(now):
                     await self._fork(self._link, slot)
             await self._wait()
@@ -115,20 +123,21 @@ class Fleet:
         Returns:
             The fork server's raw wait status.
         """
-        self._link = link
         self._happened()
         async for reply in link.replies():
-            self._obey(reply, nursery, leases, hand_backs)
-        self._link = None
+            self._obey(link, reply, nursery, leases, hand_backs)
+        if self._link is link:
+            self._link = None
         # Its children are this process's own only when the kernel has taken it down.
         status = await link.bury()
         now = now_us()
-        for request in self._requests.values():
-            self.pool.start_failed(request.slot, now)
-        self._requests.clear()
-        for worker in list(self.workers.values()):
+        for number, request in list(self._requests.items()):
+            if request.server is link:
+                del self._requests[number]
+                self.pool.start_failed(request.slot, now)
+        for worker in [w for w in self.workers.values() if w.server is link]:
             exited = await self._adopt(worker)
-            self._obey(exited, nursery, leases, hand_backs)
+            self._obey(link, exited, nursery, leases, hand_backs)
         self._happened()
         return status
 
@@ -137,34 +146,73 @@ class Fleet:
         while self.workers or self._requests:
             await self._news.wait()
 
+    def use(self, link: ForkLink) -> None:
+        """Fork from this server from now on, and have the workers of others make room."""
+        if "restart-keeps-old-code" in self._bugs and self._link is not None:
+            link = self._link
+        self._link = link
+        for worker in self.workers.values():
+            if worker.server is not link or "restart-keeps-old-code" in self._bugs:
+                worker.ask_to_end(signal.SIGUSR2)
+        self._happened()
+
+    async def wait_left(self, link: ForkLink) -> None:
+        """Wait until no worker of a server that forks no more lives or is being started."""
+        while self._link is link or self._has(link):
+            await self._news.wait()
+
+    def _has(self, link: ForkLink) -> bool:
+        """Whether a worker of this server lives or is being started."""
+        return any(worker.server is link for worker in self.workers.values()) or any(
+            request.server is link for request in self._requests.values()
+        )
+
+    def pause(self) -> None:
+        """Ask every worker to finish, and start none until `resume`."""
+        self.paused = True
+        for worker in self.workers.values():
+            worker.ask_to_end(signal.SIGTERM)
+        self._happened()
+
+    def resume(self) -> None:
+        """Start workers again."""
+        self.paused = False
+        self._happened()
+
     def stop(self) -> None:
         """Ask every worker to finish, and start none from now on."""
         self.stopping = True
-        self.signal_all(signal.SIGTERM)
-
-    def signal_all(self, number: signal.Signals) -> None:
-        """Send a signal to every worker."""
         for worker in self.workers.values():
-            worker.send_signal(number)
+            worker.ask_to_end(signal.SIGTERM)
+
+    def kill_all(self) -> None:
+        """SIGKILL every worker with all that it has started."""
+        for worker in self.workers.values():
+            worker.kill_with_group()
 
     async def _fork(self, link: ForkLink, slot: int) -> None:
         self._numbers += 1
-        self._requests[self._numbers] = _Request(slot, now_us() + round(FORK_BUDGET_S * _US))
+        deadline_us = now_us() + round(FORK_BUDGET_S * _US)
+        self._requests[self._numbers] = _Request(link, slot, deadline_us)
         await link.fork(self._numbers, self._settings)
 
-    def _check_budget(self, link: ForkLink, now: int) -> None:
-        if any(request.deadline_us <= now for request in self._requests.values()):
-            self._log.error("fork server does not answer", fork_server=link.pid)
-            link.kill()
-            self._link = None
+    def _check_budget(self, now: int) -> None:
+        late = {r.server for r in self._requests.values() if r.deadline_us <= now}
+        for server in late - self._given_up:
+            self._log.error("fork server does not answer", fork_server=server.pid)
+            server.kill()
+            self._given_up.add(server)
+            if self._link is server:
+                self._link = None
 
     async def _wait(self) -> None:
         """Wait until a slot or a fork's deadline is due, or something happened."""
-        due = [request.deadline_us for request in self._requests.values()]
+        requests = self._requests.values()
+        due = [r.deadline_us for r in requests if r.server not in self._given_up]
         next_us = self.pool.next_us()
-        if next_us is not None:
+        if next_us is not None and self._link is not None and not self.paused:
             due.append(next_us)
-        if self._link is None or self.stopping or not due:
+        if self.stopping or not due:
             await self._news.wait()
             return
         with trio.move_on_after(max(0.0, (min(due) - now_us()) / _US)):
@@ -172,6 +220,7 @@ class Fleet:
 
     def _obey(
         self,
+        link: ForkLink,
         reply: ForkReply,
         nursery: trio.Nursery,
         leases: LeaseService,
@@ -179,7 +228,7 @@ class Fleet:
     ) -> None:
         now = now_us()
         if isinstance(reply, Forked):
-            self._forked(reply, now)
+            self._forked(link, reply, now)
         elif isinstance(reply, ForkFailed):
             self._log.error("fork failed", error=reply.error)
             self.pool.start_failed(self._requests.pop(reply.id).slot, now)
@@ -194,14 +243,17 @@ class Fleet:
         self._news = trio.Event()
         self._changed()
 
-    def _forked(self, reply: Forked, now: int) -> None:
+    def _forked(self, link: ForkLink, reply: Forked, now: int) -> None:
         slot = self._requests.pop(reply.id).slot
-        worker = Worker(slot, reply.pid, open_pidfd(reply.pid), now)
+        worker = Worker(slot, link, reply.pid, open_pidfd(reply.pid), now)
         self.workers[reply.pid] = worker
         self.pool.started(slot, now)
         self._log.info("worker started", worker=reply.pid, slot=slot)
-        if self.stopping:
-            worker.send_signal(signal.SIGTERM)
+        if self.stopping or self.paused:
+            worker.ask_to_end(signal.SIGTERM)
+        elif self._link is not link:
+            # It was on its way when newer code took over.
+            worker.ask_to_end(signal.SIGUSR2)
 
     def _exited(
         self,
@@ -222,7 +274,9 @@ class Fleet:
             nursery.start_soon(
                 hand_backs.settle, journal, held, worker.shutdown_said, leases.answered_by
             )
-        kind = classify_exit(reply.status, reply.marker, self._bugs)
+        if reply.marker == "restart" and worker.server is self._link and not worker.was_asked:
+            self.restarts_wanted += 1
+        kind = classify_exit(reply.status, reply.marker, self._bugs, was_asked=worker.was_asked)
         if kind is Exit.CRASH and worker.was_killed:
             kind = Exit.KILLED
         before = self.pool.circuit

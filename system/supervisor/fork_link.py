@@ -23,6 +23,7 @@ from .forkwire import (
     decode_reply,
     encode,
 )
+from .orphans import MARK
 
 _READ_BYTES = 1 << 16
 _MODULE = "atleastonce.system.supervisor.fork_server"
@@ -38,6 +39,7 @@ class ForkLink:
     Attributes:
         pid: Its pid; it is this process's child until `bury` has reaped it.
         ready: What it said when the application was loaded.
+        code: Which start of new code it is, from 1.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class ForkLink:
         requests: trio.lowlevel.FdStream,
         replies_fd: int,
         own: set[int],
+        code: int,
     ) -> None:
         self._process = process
         self._own = own
@@ -57,6 +60,7 @@ class ForkLink:
         self._pending: list[ForkReply] = []
         self._status: int | None = None
         self.pid = process.pid
+        self.code = code
         self.ready = Ready(0.0, {})
 
     async def replies(self) -> AsyncIterator[ForkReply]:
@@ -121,16 +125,17 @@ class ForkLink:
 
 
 async def start_fork_server(
-    app: str, deaths: Path, generation_fd: int, timeout_s: float, own: set[int]
+    app: str, deaths: Path, generation_fd: int, timeout_s: float, own: set[int], code: int = 1
 ) -> ForkLink:
     """Start a fork server and wait until its application is loaded.
 
     Args:
         app: `module:attribute`.
-        deaths: Where it records deaths.
+        deaths: Where it records deaths, in the state directory.
         generation_fd: The lock it holds; this process's copy is closed.
         timeout_s: Longest time for the boot.
         own: Its pid is in this set from its start until it is reaped.
+        code: Which start of new code it is.
 
     Raises:
         BootError: It cannot serve; it has ended.
@@ -145,13 +150,14 @@ async def start_fork_server(
             [sys.executable, *flags, "-m", _MODULE, str(replies_write)],
             stdin=requests_read,
             pass_fds=(replies_write, generation_fd),
+            env={**os.environ, MARK: str(deaths.parent.resolve())},
             start_new_session=True,
         )
     finally:
         os.close(requests_read)
         os.close(replies_write)
         os.close(generation_fd)
-    link = ForkLink(process, trio.lowlevel.FdStream(requests_write), replies_read, own)
+    link = ForkLink(process, trio.lowlevel.FdStream(requests_write), replies_read, own, code)
     try:
         await link.boot(Boot(app, str(deaths), generation_fd), timeout_s)
     except BaseException:

@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from ..client import AsyncClient, BrokerError, Endpoint, calls
-from ..jobs.leasewire import Forget, Hold, Pause, decode_lease_message
+from ..jobs.leasewire import Forget, Hold, Pause, Pops, decode_lease_message
 from .clock import now_us, sleep_until_us
 from .core.renewal import LeaseWatch, RenewalPolicy, Step
 from .forkwire import Lines
@@ -155,6 +155,8 @@ class LeaseService:
             if paused is not None:
                 paused.is_paused = True
                 paused.scope.cancel()
+        elif isinstance(message, Pops):
+            worker.failing_since_ns = message.failing_since_ns
         else:
             worker.shutdown_said = True
         return True

@@ -10,29 +10,33 @@ from __future__ import annotations
 import os
 import signal
 import time
+import uuid
 from dataclasses import replace
 from typing import Final
 
 import msgspec
 import trio
 
-from ..client import AsyncClient, ClientOptions, load_security
-from .config import SupervisorConfig, find_job_problems
+from ..client import AsyncClient, BrokerError, ClientOptions, calls, load_security
+from .config import SupervisorConfig
+from .control_desk import ControlDesk
+from .core.control import Action
 from .fleet import Fleet
-from .fork_link import BootError, ForkLink, start_fork_server
+from .fork_link import ForkLink
+from .generations import ForkServers
 from .hand_back import HandBackService
 from .leases import LeaseService, listen
 from .logbook import Logbook
 from .orphans import bury_orphans, kill_orphans
-from .records import PoolState, Status, append_line, make_death, replace_file
-from .statedir import StateDirectory, StateDirectoryError, try_lock_generation
+from .records import PoolState, Status, replace_file
+from .statedir import StateDirectory
 from .worker_view import view_workers
 
-GENERATION_WAIT_S: Final = 10.0
 STATUS_S: Final = 0.25
 STATUS_S_MIN: Final = 0.02
 KILL_AGAIN_S: Final = 1.0
-END_S: Final = 5.0
+KILLS_OF_WORKERS: Final = 5
+"""After so many rounds in vain the fork servers are killed, and the kernel takes their workers."""
 
 
 class Master:
@@ -50,10 +54,10 @@ class Master:
         self._log = log
         self._changed = trio.Event()
         self._state: PoolState = "starting"
-        self._link: ForkLink | None = None
         self._stop_said = trio.Event()
+        self._instance = uuid.uuid4().hex
         self._own: set[int] = set()
-        bugs = config.planted() | frozenset(config.worker.bugs)
+        bugs = self._bugs = config.planted() | frozenset(config.worker.bugs)
         settings = msgspec.structs.replace(
             config.worker,
             state_dir=str(directory.workers),
@@ -81,6 +85,8 @@ class Master:
         self._fleet = Fleet(
             config.workers, config.restart_policy(), settings, directory, bugs, log, self._change
         )
+        self._servers = ForkServers(config, directory, self._fleet, self._own, log)
+        self._desk = ControlDesk(directory.root, self._instance, self._obey, log)
 
     async def run(self) -> None:
         """Run until a signal says stop and every process is gone.
@@ -101,6 +107,7 @@ class Master:
                 )
                 nursery.start_soon(self._watch_signals)
                 nursery.start_soon(self._keep_status)
+                nursery.start_soon(self._desk.keep)
                 nursery.start_soon(leases.serve, listener)
                 await self._serve(leases)
                 nursery.cancel_scope.cancel()
@@ -113,102 +120,60 @@ class Master:
 
     async def _serve(self, leases: LeaseService) -> None:
         """Boot, work, drain, end; returns when no process of this supervisor lives."""
+        first: ForkLink | None = None
         with trio.CancelScope() as booting:
             async with trio.open_nursery() as waiting:
                 waiting.start_soon(self._cancel_on_stop, booting)
-                self._link = await self._boot()
+                first = await self._servers.boot()
                 waiting.cancel_scope.cancel()
-        if self._link is None:
-            return
-        self._state = "running"
-        # Workers are all dead when the inner one ends; their hand-backs may still be on the way.
-        async with trio.open_nursery() as settling, trio.open_nursery() as working:
-            settling.start_soon(self._hand_backs.settle_left)
-            working.start_soon(self._fleet.keep)
-            working.start_soon(self._keep_fork_server, settling, leases)
-            await self._stop_said.wait()
-            await self._drain()
-            working.cancel_scope.cancel()
+        if first is not None:
+            self._state = "running"
+            # Workers are all dead when the inner one ends; their hand-backs may be on the way.
+            async with trio.open_nursery() as settling, trio.open_nursery() as working:
+                settling.start_soon(self._hand_backs.settle_left)
+                working.start_soon(self._fleet.keep)
+                working.start_soon(self._servers.keep, first, settling, leases, self._hand_backs)
+                await self._stop_said.wait()
+                await self._drain()
+                working.cancel_scope.cancel()
         await self._end()
 
     async def _cancel_on_stop(self, scope: trio.CancelScope) -> None:
         await self._stop_said.wait()
         scope.cancel()
 
-    async def _boot(self) -> ForkLink:
-        """Start a fork server when no process of an earlier one lives.
-
-        Raises:
-            BootError: It cannot serve.
-            StateDirectoryError: Old processes do not end.
-        """
-        deadline = trio.current_time() + GENERATION_WAIT_S
-        while (lock := try_lock_generation(self._directory)) is None:
-            if trio.current_time() >= deadline:
-                raise StateDirectoryError(
-                    f"{self._directory.root}: workers of an earlier supervisor still run after "
-                    f"{GENERATION_WAIT_S:g} s"
-                )
-            await trio.sleep(0.01)
-        self._directory.clear_workers()
-        link = await start_fork_server(
-            self._config.app,
-            self._directory.deaths,
-            lock,
-            self._config.boot_timeout_s,
-            self._own,
-        )
-        problems = find_job_problems(self._config, link.ready.timeouts_s)
-        if problems:
-            with trio.CancelScope(shield=True):
-                await link.close_requests()
-                await link.bury()
-            raise BootError("\n".join(problems))
-        self._log.info("fork server ready", fork_server=link.pid, boot_s=link.ready.seconds)
-        return link
-
-    async def _keep_fork_server(self, settling: trio.Nursery, leases: LeaseService) -> None:
-        """Follow the fork server, and start another when it is gone; runs for ever."""
-        while True:
-            if self._link is not None:
-                status = await self._fleet.follow(self._link, settling, leases, self._hand_backs)
-                self._note_fork_server_death(self._link.pid, status)
-                self._link = None
-            if self._fleet.stopping:
-                return
-            try:
-                self._link = await self._boot()
-            except (BootError, StateDirectoryError) as error:
-                self._log.error("fork server cannot start", error=str(error))
-                await trio.sleep(self._config.restart_backoff_max_s)
-
-    def _note_fork_server_death(self, pid: int, status: int) -> None:
-        self._log.error("fork server ended", fork_server=pid, status=status)
-        append_line(self._directory.deaths, make_death(pid, status, "fork-server", None, False))
-
     async def _drain(self) -> None:
         """Wait for the workers to finish, kill them when the grace is over, and again."""
         with trio.move_on_after(self._config.shutdown_grace_s):
+            if not self._fleet.stopping:
+                await self._ask_before_stop()
             await self._fleet.wait_empty()
             return
+        rounds = 0
         while not self._fleet.is_empty:
             self._log.warning("grace is over", workers=len(self._fleet.workers))
-            self._fleet.signal_all(signal.SIGKILL)
+            self._fleet.kill_all()
+            rounds += 1
+            if rounds > KILLS_OF_WORKERS:
+                self._servers.kill()
             with trio.move_on_after(KILL_AGAIN_S):
                 await self._fleet.wait_empty()
 
+    async def _ask_before_stop(self) -> None:
+        """Do what `broker-asked-before-stop` does."""
+        worker, grace_s = self._config.worker, self._config.shutdown_grace_s
+        try:
+            await self._handing.call(
+                calls.depth(worker.queue, worker.consumer_group), deadline_s=grace_s * 2
+            )
+        except BrokerError as error:
+            self._log.warning("depth unknown", error=str(error))
+        finally:
+            self._fleet.stop()
+
     async def _end(self) -> None:
-        """End the fork server and whatever the jobs have left running."""
-        if self._link is not None:
-            await self._link.close_requests()
-            with trio.CancelScope(deadline=trio.current_time() + END_S) as scope:
-                status = await self._link.bury()
-            if scope.cancelled_caught:
-                self._link.kill()
-                status = await self._link.bury()
-            if status != 0:
-                self._note_fork_server_death(self._link.pid, status)
-            self._link = None
+        """End the fork servers and whatever the jobs have left running."""
+        await self._servers.end()
         while left := kill_orphans():
             self._log.warning("orphans killed", pids=[str(pid) for pid in left])
             await trio.sleep(0.01)
@@ -217,15 +182,40 @@ class Master:
         """Take the stop signals; the workers hear of it before anything else happens."""
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async for number in signals:
-                if self._fleet.stopping:
-                    continue
-                self._fleet.stop()
-                self._state = "terminating"
-                self._log.info("terminating", signal=signal.Signals(number).name)
-                self._stop_said.set()
-                self._change()
+                self._stop(signal.Signals(number).name)
+
+    def _stop(self, reason: str) -> None:
+        """Have every worker finish, and end when they have; what comes after waits for that."""
+        if self._stop_said.is_set():
+            return
+        if "broker-asked-before-stop" not in self._bugs:
+            self._fleet.stop()
+        self._state = "terminating"
+        self._log.info("terminating", reason=reason)
+        self._stop_said.set()
+        self._change()
+
+    def _obey(self, action: Action) -> str | None:
+        """Do what a request asks, or say why not."""
+        if action is Action.TERMINATE:
+            self._stop("terminate")
+        elif self._stop_said.is_set():
+            return "the supervisor is terminating"
+        elif action is Action.PAUSE:
+            self._fleet.pause()
+        elif action is Action.CONTINUE:
+            self._fleet.resume()
+        else:
+            self._servers.restart()
+        return None
+
+    def _present_state(self) -> PoolState:
+        if self._state == "running" and self._fleet.paused:
+            return "paused" if self._fleet.is_empty else "pausing"
+        return self._state
 
     def _change(self) -> None:
+        self._servers.look()
         self._changed.set()
 
     async def _keep_status(self) -> None:
@@ -245,9 +235,17 @@ class Master:
         status = Status(
             t_ns=time.monotonic_ns(),
             master=os.getpid(),
-            fork_server=None if self._link is None else self._link.pid,
-            state=self._state,
+            fork_server=None if self._servers.current is None else self._servers.current.pid,
+            state=self._present_state(),
             circuit=self._fleet.pool.circuit.value,
             workers=view_workers(self._fleet.workers.values(), self._directory.workers),
+            instance=self._instance,
+            desired=self._config.workers,
+            code=self._servers.code,
+            is_restarting=self._servers.is_restarting,
+            restart_failure=self._servers.failure,
+            heartbeat_timeout_s=self._config.heartbeat_timeout_s,
+            not_consuming_after_s=self._config.not_consuming_after_s,
+            controls=self._desk.answered,
         )
         replace_file(self._directory.status, status)

@@ -20,7 +20,7 @@ from .linux import boot_id
 
 Role = Literal["worker", "fork-server"]
 WorkerState = Literal["idle", "prefetched", "running"]
-PoolState = Literal["starting", "running", "terminating", "stopped"]
+PoolState = Literal["starting", "running", "pausing", "paused", "terminating", "stopped"]
 
 
 class Death(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +87,8 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
         job: The job it runs, or None.
         since_ns: CLOCK_MONOTONIC when the master saw this state begin.
         leases: How many leases it holds.
+        code: Which start of new code it runs, from 1.
+        failing_since_ns: CLOCK_MONOTONIC of the first pop since which none has worked, or None.
     """
 
     pid: int
@@ -94,18 +96,44 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     job: str | None
     since_ns: int
     leases: int
+    code: int = 1
+    failing_since_ns: int | None = None
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that the supervisor took.
+
+    Attributes:
+        nonce: The request's.
+        action: What it asked.
+        refused: Why it was not obeyed, or None.
+        t_us: CLOCK_MONOTONIC, microseconds.
+    """
+
+    nonce: str
+    action: str
+    refused: str | None
+    t_us: int
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """`status.json`.
 
     Attributes:
-        t_ns: CLOCK_MONOTONIC of the writing.
+        t_ns: CLOCK_MONOTONIC of the writing, which is the heartbeat.
         master: Pid of the master.
         fork_server: Pid of the fork server, or None.
         state: What the pool does.
         circuit: `closed`, `open` or `probing`.
         workers: The living workers, by pid.
+        instance: This life of this master.
+        desired: How many workers there should be.
+        code: How often new code was started, the first start included.
+        is_restarting: Whether new code was asked for and does not have every worker yet.
+        restart_failure: Why the last restart did not happen, or None.
+        heartbeat_timeout_s: A status older than this is no sign of life.
+        not_consuming_after_s: A worker whose pops have failed for so long does not consume.
+        controls: The latest requests, oldest first.
     """
 
     t_ns: int
@@ -114,6 +142,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     state: PoolState
     circuit: str
     workers: list[WorkerStatus]
+    instance: str = ""
+    desired: int = 0
+    code: int = 1
+    is_restarting: bool = False
+    restart_failure: str | None = None
+    heartbeat_timeout_s: float = 15.0
+    not_consuming_after_s: float = 60.0
+    controls: list[Answered] = []
     v: int = 1
 
 

@@ -8,14 +8,19 @@ import hashlib
 import os
 import stat
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from .control_files import FOLDER
 from .left_journals import LeftJournals
 
 SOCKET_PATH_BYTES_MAX: Final = 100
 _PRIVATE: Final = 0o700
+_OTHERS_WRITE: Final = 0o022
+_LOCK_PATIENCE_S: Final = 0.5
+_LOCK_PAUSE_S: Final = 0.02
 
 
 class StateDirectoryError(Exception):
@@ -25,8 +30,12 @@ class StateDirectoryError(Exception):
 def make_private(path: Path) -> None:
     """Make a directory for this user alone, or check that an existing one is that.
 
+    One that others may only look into is closed to them; one that they may write to is refused,
+    since what lies in it may be theirs.
+
     Raises:
-        StateDirectoryError: It is a link, belongs to someone else, or cannot be made.
+        StateDirectoryError: It is a link, belongs to someone else, is open to others' writing, or
+            cannot be made.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,14 +44,39 @@ def make_private(path: Path) -> None:
         seen = path.lstat()
     except OSError as error:
         raise StateDirectoryError(f"{path}: cannot make it: {error.strerror}") from None
+    _check_owned(path, seen)
+    mode = stat.S_IMODE(seen.st_mode)
+    if mode & _OTHERS_WRITE:
+        raise StateDirectoryError(
+            f"{path}: has mode {mode:04o}, others may write there; want 0700 and nothing of theirs"
+        )
+    if mode != _PRIVATE:
+        path.chmod(_PRIVATE)
+
+
+def check_private(path: Path) -> None:
+    """Check that a directory is this user's alone, and change nothing.
+
+    Raises:
+        StateDirectoryError: It is not there, is a link, or belongs or is open to someone else.
+    """
+    try:
+        seen = path.lstat()
+    except OSError as error:
+        raise StateDirectoryError(f"{path}: {error.strerror}") from None
+    _check_owned(path, seen)
+    if stat.S_IMODE(seen.st_mode) & 0o077:
+        mode = stat.S_IMODE(seen.st_mode)
+        raise StateDirectoryError(f"{path}: has mode {mode:04o}; want 0700")
+
+
+def _check_owned(path: Path, seen: os.stat_result) -> None:
     if stat.S_ISLNK(seen.st_mode):
         raise StateDirectoryError(f"{path}: is a symbolic link; want a directory")
     if not stat.S_ISDIR(seen.st_mode):
         raise StateDirectoryError(f"{path}: is not a directory")
     if seen.st_uid != os.getuid():
         raise StateDirectoryError(f"{path}: belongs to uid {seen.st_uid}, not to {os.getuid()}")
-    if stat.S_IMODE(seen.st_mode) != _PRIVATE:
-        path.chmod(_PRIVATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +103,11 @@ class StateDirectory:
     def hand_backs(self) -> Path:
         """Leases of dead workers and what was done about them."""
         return self.root / "handbacks.jsonl"
+
+    @property
+    def controls(self) -> Path:
+        """Where requests to the supervisor are put."""
+        return self.root / FOLDER
 
     @property
     def workers(self) -> Path:
@@ -134,18 +173,73 @@ def open_state_directory(root: Path) -> tuple[StateDirectory, int]:
         StateDirectoryError: It is not private, or another master holds it.
     """
     make_private(root)
-    fd = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.read(fd, 32).decode(errors="replace").strip() or "unknown"
-        os.close(fd)
-        raise StateDirectoryError(
-            f"{root}: another supervisor (pid {holder}) uses this directory"
-        ) from None
+    fd = _open_lock(root, os.O_RDWR | os.O_CREAT)
+    deadline = time.monotonic() + _LOCK_PATIENCE_S
+    while not _try_lock(fd, fcntl.LOCK_EX):
+        # Who asks whether the lock is held holds it for a moment.
+        if time.monotonic() >= deadline:
+            holder = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(fd)
+            raise StateDirectoryError(
+                f"{root}: another supervisor (pid {holder}) uses this directory"
+            )
+        time.sleep(_LOCK_PAUSE_S)
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    return StateDirectory(root), fd
+    directory = StateDirectory(root)
+    make_private(directory.controls)
+    # Requests to an earlier master are nobody's.
+    for path in directory.controls.iterdir():
+        path.unlink(missing_ok=True)
+    return directory, fd
+
+
+def lock_holder(root: Path) -> int | None:
+    """Return the pid of the master that holds a state directory, or None; 0 is one unknown.
+
+    Raises:
+        StateDirectoryError: The lock cannot be opened or is not this user's.
+    """
+    try:
+        fd = _open_lock(root, os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    try:
+        if _try_lock(fd, fcntl.LOCK_SH):
+            return None
+        text = os.pread(fd, 32, 0).decode(errors="replace").strip()
+        return int(text) if text.isdecimal() else 0
+    finally:
+        os.close(fd)
+
+
+def _open_lock(root: Path, flags: int) -> int:
+    """Open the lock; it must be a plain file of this user.
+
+    Raises:
+        FileNotFoundError: It is not there and `flags` do not make it.
+        StateDirectoryError: It is something else.
+    """
+    path = root / "lock"
+    try:
+        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StateDirectoryError(f"{path}: {error.strerror}") from None
+    seen = os.fstat(fd)
+    if not stat.S_ISREG(seen.st_mode) or seen.st_uid != os.getuid():
+        os.close(fd)
+        raise StateDirectoryError(f"{path}: is not a plain file of uid {os.getuid()}")
+    return fd
+
+
+def _try_lock(fd: int, kind: int) -> bool:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def try_lock_generation(directory: StateDirectory) -> int | None:

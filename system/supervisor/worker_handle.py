@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 import trio
 
 from .core.renewal import LeaseWatch
+from .fork_link import ForkLink
+from .linux import kill_group
 from .records import WorkerState
 
 
@@ -38,6 +40,7 @@ class Worker:
 
     Attributes:
         slot: Its place in the pool.
+        server: The fork server that it came from.
         pid: Its pid.
         pidfd: A descriptor of the process itself, or -1 when it had already been reaped.
         started_us: When the master learnt of it.
@@ -45,12 +48,15 @@ class Worker:
         channel: Its connection, or None.
         shutdown_said: Whether it settles what it holds by itself.
         was_killed: Whether the master ended it for something that is not its fault.
+        was_asked: Whether the master asked it to finish.
+        failing_since_ns: When the first of its pops since the last good one was made, or None.
         state: What it does, as last seen.
         job: The job it runs, as last seen.
         since_ns: When that state began.
     """
 
     slot: int
+    server: ForkLink
     pid: int
     pidfd: int
     started_us: int
@@ -58,9 +64,16 @@ class Worker:
     channel: socket.socket | None = None
     shutdown_said: bool = False
     was_killed: bool = False
+    was_asked: bool = False
+    failing_since_ns: int | None = None
     state: WorkerState = "idle"
     job: str | None = None
     since_ns: int = 0
+
+    def ask_to_end(self, number: signal.Signals) -> None:
+        """Have it finish its job, hand back the rest and end; SIGUSR2 also asks for newer code."""
+        self.was_asked = True
+        self.send_signal(number)
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to this very process; one that is dead already gets none."""
@@ -70,6 +83,19 @@ class Worker:
             signal.pidfd_send_signal(self.pidfd, number)
         except ProcessLookupError:
             return
+
+    def kill_with_group(self) -> None:
+        """SIGKILL the process and all that is in its process group."""
+        if self.pidfd < 0:
+            return
+        # A process that this descriptor still reaches keeps its number; it leads its own group,
+        # except in its first moments, when there is nobody else to kill.
+        try:
+            signal.pidfd_send_signal(self.pidfd, 0)
+        except ProcessLookupError:
+            return
+        kill_group(self.pid)
+        self.send_signal(signal.SIGKILL)
 
     def stop_renewals(self) -> None:
         """End every renewal; the leases stay listed."""

@@ -17,6 +17,7 @@ from ..jobs.worker import run_worker
 from .linux import die_with_parent
 
 _RESET = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_KEPT_WAITING = (signal.SIGTERM, signal.SIGUSR2)
 
 
 def fork_worker(app: Application, settings: WorkerSettings, inherited_fds: Iterable[int]) -> int:
@@ -79,4 +80,5 @@ def _shed(parent: int, inherited_fds: Iterable[int]) -> None:
         os.close(fd)
     random.seed()
     gc.enable()
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    # The worker's loop lets these in when it can obey them; until then they must not kill it.
+    signal.pthread_sigmask(signal.SIG_SETMASK, _KEPT_WAITING)

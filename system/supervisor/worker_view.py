@@ -27,6 +27,8 @@ def view_workers(workers: Iterable[Worker], journals: Path) -> list[WorkerStatus
                 job=worker.job,
                 since_ns=worker.since_ns,
                 leases=len(worker.leases),
+                code=worker.server.code,
+                failing_since_ns=worker.failing_since_ns,
             )
         )
     return seen

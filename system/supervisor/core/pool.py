@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from ...bugs import NO_BUGS, Bugs
 from .exits import Exit
 
 CRASH_LIMIT: Final = 5
+_NO_VERDICT: Final = (Exit.TIMEOUT, Exit.STOPPED, Exit.KILLED)
 
 
 class Circuit(StrEnum):
@@ -65,12 +67,14 @@ class Pool:
         policy: Delays and bounds.
         circuit: State of the circuit.
         crashes: Crashes in a row.
+        bugs: Planted defects; `circuit-closed-by-sibling` lives here.
     """
 
     workers: int
     policy: RestartPolicy
     circuit: Circuit = Circuit.CLOSED
     crashes: int = 0
+    bugs: Bugs = NO_BUGS
     _slots: list[_Slot] = field(init=False)
     _last_crash_us: int | None = None
     _probe: int | None = None
@@ -127,7 +131,8 @@ class Pool:
         if self._probe == slot:
             self._probe_ended(exit_kind, now_us)
         elif self.circuit is not Circuit.CLOSED:
-            return
+            if "circuit-closed-by-sibling" in self.bugs and exit_kind is not Exit.CRASH:
+                self._close(now_us)
         elif exit_kind in (Exit.CLEAN, Exit.RECYCLE) or ran_us >= self.policy.stable_after_us:
             self._reset()
         elif exit_kind is Exit.CRASH:
@@ -147,7 +152,7 @@ class Pool:
     def _probe_ended(self, exit_kind: Exit, now_us: int) -> None:
         if exit_kind in (Exit.CLEAN, Exit.RECYCLE):
             self._close(now_us)
-        elif exit_kind in (Exit.TIMEOUT, Exit.KILLED):
+        elif exit_kind in _NO_VERDICT:
             self._open(now_us)
         else:
             self._open(now_us + self.policy.backoff_max_us)

@@ -49,7 +49,7 @@ def test_a_worker_has_plain_signals_and_none_of_the_servers_files(supervised: Su
     supervised.start()
     status = supervised.status()
     pid = status["workers"][0]["pid"]
-    assert int(field(pid, "SigBlk"), 16) == 0
+    wait_for(lambda: int(field(pid, "SigBlk"), 16) == 0, "signals that are let in")
     assert int(field(pid, "SigCgt"), 16) & (1 << (signal.SIGCHLD - 1)) == 0
     assert os.readlink(f"/proc/{pid}/fd/0") == "/dev/null"
     pipes = [
