@@ -11,9 +11,11 @@ import msgspec
 from ..bugs import PLANTED, Bugs
 from ..client import SecurityFilesError, load_security
 from ..jobs.settings import WorkerSettings
+from .core.control import TTL_S, TTL_S_MAX, TTL_S_MIN
 from .core.handback import HandBackPolicy
 from .core.pool import RestartPolicy
 from .core.renewal import RETRY_US, RenewalPolicy
+from .pool_config import ControlConfig, PoolConfig
 
 WORKERS_MAX: Final = 4096
 _US: Final = 1_000_000
@@ -66,10 +68,14 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             certainly left of a renewed lease, 3 s at most.
         boot_timeout_s: Longest time for the application to load.
         heartbeat_timeout_s: A status file older than this is no sign of life.
+        control_ttl_s: How long a request to the supervisor may hold.
         not_consuming_after_s: A worker whose pops have failed for so long does not consume.
         die_with_parent: Be killed when the process that started this one dies.
         parent_pid: Who that process is; another parent means that it died already.
         bugs: Planted defects, for the supervisor and its workers.
+        pools: Pools that grow and shrink; without any, `workers` workers of `worker` run. With
+            some, `worker` is what the one with the shortest lease is set to.
+        control: How the master sees to its pools.
     """
 
     app: str
@@ -84,10 +90,13 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     hand_back_timeout_s: float | None = None
     boot_timeout_s: float = 60.0
     heartbeat_timeout_s: float = 15.0
+    control_ttl_s: float = TTL_S
     not_consuming_after_s: float = 60.0
     die_with_parent: bool = True
     parent_pid: int | None = None
     bugs: tuple[str, ...] = ()
+    pools: tuple[PoolConfig, ...] | msgspec.UnsetType = msgspec.UNSET
+    control: ControlConfig | msgspec.UnsetType = msgspec.UNSET
 
     def renewal_policy(self) -> RenewalPolicy:
         """Return the bounds of renewal."""
@@ -141,6 +150,8 @@ def find_problems(config: SupervisorConfig) -> Iterator[str]:
         yield f"workers is {config.workers}; allowed: 1 to {WORKERS_MAX}"
     if not config.state_dir:
         yield "state_dir is empty; name a directory"
+    if not TTL_S_MIN <= config.control_ttl_s <= TTL_S_MAX:
+        yield f"control_ttl_s is {config.control_ttl_s:g}; allowed: {TTL_S_MIN} to {TTL_S_MAX}"
     yield from _find_negative(config)
     if config.restart_backoff_max_s < config.restart_backoff_s:
         yield (

@@ -86,7 +86,9 @@ class Master:
             config.workers, config.restart_policy(), settings, directory, bugs, log, self._change
         )
         self._servers = ForkServers(config, directory, self._fleet, self._own, log)
-        self._desk = ControlDesk(directory.root, self._instance, self._obey, log)
+        self._desk = ControlDesk(
+            directory.root, self._instance, self._obey, config.control_ttl_s, log
+        )
 
     async def run(self) -> None:
         """Run until a signal says stop and every process is gone.
@@ -246,6 +248,7 @@ class Master:
             restart_failure=self._servers.failure,
             heartbeat_timeout_s=self._config.heartbeat_timeout_s,
             not_consuming_after_s=self._config.not_consuming_after_s,
+            control_ttl_s=self._config.control_ttl_s,
             controls=self._desk.answered,
         )
         replace_file(self._directory.status, status)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trio
 
-from .config import ConfigError, load_config
+from .config import ConfigError, SupervisorConfig, load_config
 from .fork_link import BootError
 from .linux import adopt_orphans
 from .logbook import Logbook
@@ -24,10 +24,16 @@ def run_process(path: str) -> int:
     """
     try:
         config = load_config(Path(path))
-        directory, lock = open_state_directory(Path(config.state_dir).absolute())
-        master = Master(config, directory, Logbook("master"))
     except ConfigError as error:
         return _refuse(error.problems, 2)
+    return run_supervisor(config)
+
+
+def run_supervisor(config: SupervisorConfig) -> int:
+    """Run a supervisor until it is stopped; return its exit status."""
+    try:
+        directory, lock = open_state_directory(Path(config.state_dir).absolute())
+        master = Master(config, directory, Logbook("master"))
     except StateDirectoryError as error:
         return _refuse([str(error)], 2)
     adopt_orphans()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 
 import pytest
@@ -147,6 +148,30 @@ def test_while_a_probe_exists_the_ends_of_its_siblings_count_for_nothing(exit_ki
     assert (pool.circuit, pool.due(now_us + 59 * SECOND)) == (Circuit.PROBING, ())
     assert set(pool.due(now_us + 60 * SECOND)) == {1}
     assert pool.circuit is Circuit.CLOSED
+
+
+def starts_of_crashers(bugs: frozenset[str]) -> int:
+    """Five minutes of eight slots: four crash after 0.1 s, four are recycled after 20 s."""
+    pool, now_us, starts = Pool(8, POLICY, bugs=bugs), 0, 0
+    ends: list[tuple[int, int]] = []
+    while now_us < 300 * SECOND:
+        for slot in pool.due(now_us):
+            pool.started(slot, now_us)
+            starts += slot < 4
+            heapq.heappush(ends, (now_us + (SECOND // 10 if slot < 4 else 20 * SECOND), slot))
+        next_us = pool.next_us()
+        times_us = [t for t in (next_us, ends[0][0] if ends else None) if t is not None]
+        now_us = max(now_us, min(times_us))
+        while ends and ends[0][0] <= now_us:
+            _, slot = heapq.heappop(ends)
+            pool.ended(slot, Exit.CRASH if slot < 4 else Exit.RECYCLE, now_us)
+    return starts
+
+
+def test_a_crash_loop_beside_healthy_siblings_is_held_down_unless_planted() -> None:
+    held = starts_of_crashers(frozenset())
+    assert held <= 4 + CRASH_LIMIT + 300 // 30
+    assert starts_of_crashers(frozenset({"circuit-closed-by-sibling"})) > 2 * held
 
 
 def test_planted_bug_lets_a_sibling_close_the_circuit() -> None:
