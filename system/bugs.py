@@ -229,7 +229,37 @@ _ALL: Final = (
     ),
 )
 
+# Not yet among those that `verify run` brings out: the tests of the supervisor and of the jobs do.
+_TESTED: Final = (
+    Bug(
+        "circuit-closed-by-sibling",
+        "a sibling that ends while the crash circuit is open closes it",
+        "pace",
+    ),
+    Bug(
+        "failing-pops-count-as-capacity",
+        "a worker whose every pop fails tells nobody and counts as ready",
+        "stalled",
+    ),
+    Bug(
+        "restart-keeps-old-code",
+        "workers are restarted for new code, but forked from the server that loaded the old",
+        "stale-code",
+    ),
+    Bug(
+        "broker-asked-before-stop",
+        "a stop asks the broker before it tells the workers, out of their grace",
+        "started-without-end",
+    ),
+    Bug(
+        "forked-child-stops-renewal",
+        "a process that a job forked hangs up its parent's lease channel when it ends",
+        "started-without-end",
+    ),
+)
+
 BUGS: Final[dict[str, Bug]] = {bug.name: bug for bug in _ALL}
+PLANTED: Final[dict[str, Bug]] = BUGS | {bug.name: bug for bug in _TESTED}
 
 
 class UnknownBugError(ValueError):
@@ -240,9 +270,11 @@ def parse_bugs(names: tuple[str, ...] | list[str]) -> Bugs:
     """Turn names into a checked set.
 
     Raises:
-        UnknownBugError: A name is not in `BUGS`; the message names it and the choices.
+        UnknownBugError: A name is not in `PLANTED`; the message names it and the choices.
     """
     for name in names:
-        if name not in BUGS:
-            raise UnknownBugError(f"unknown bug {name!r}; choose from: {', '.join(sorted(BUGS))}")
+        if name not in PLANTED:
+            raise UnknownBugError(
+                f"unknown bug {name!r}; choose from: {', '.join(sorted(PLANTED))}"
+            )
     return frozenset(names)

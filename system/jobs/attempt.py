@@ -63,6 +63,8 @@ def _run(session: WorkerSession, attempt: RunningAttempt, spec: JobSpec) -> None
     outcome, error, delay_s = _call(session, attempt, spec, context, timeout_s)
     if session.is_foreign():
         # A process that the handler forked must not settle its parent's job.
+        if "forked-child-stops-renewal" in session.bugs:
+            session.channel.hang_up()
         os._exit(0)
     session.last_job_s = (time.monotonic_ns() - started_ns) / 1e9
     session.handled += 1

@@ -159,6 +159,11 @@ class LeaseChannel:
         except OSError:
             return True
 
+    def hang_up(self) -> None:
+        """End the conversation for every process that has this socket."""
+        if self._socket is not None:
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Close this end."""
         if self._socket is not None:

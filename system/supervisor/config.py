@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from ..bugs import BUGS, Bugs
+from ..bugs import PLANTED, Bugs
 from ..client import SecurityFilesError, load_security
 from ..jobs.settings import WorkerSettings
 from .core.handback import HandBackPolicy
@@ -154,8 +154,8 @@ def find_problems(config: SupervisorConfig) -> Iterator[str]:
             f"restart_backoff_s, {config.restart_backoff_s:g}"
         )
     for name in (*config.bugs, *config.worker.bugs):
-        if name not in BUGS:
-            yield f"unknown bug {name!r}; choose from: {', '.join(sorted(BUGS))}"
+        if name not in PLANTED:
+            yield f"unknown bug {name!r}; choose from: {', '.join(sorted(PLANTED))}"
     try:
         load_security(config.worker.security)
     except SecurityFilesError as error:

@@ -23,6 +23,7 @@ from .forkwire import (
     decode_reply,
     encode,
 )
+from .orphans import MARK
 
 _READ_BYTES = 1 << 16
 _MODULE = "atleastonce.system.supervisor.fork_server"
@@ -130,7 +131,7 @@ async def start_fork_server(
 
     Args:
         app: `module:attribute`.
-        deaths: Where it records deaths.
+        deaths: Where it records deaths, in the state directory.
         generation_fd: The lock it holds; this process's copy is closed.
         timeout_s: Longest time for the boot.
         own: Its pid is in this set from its start until it is reaped.
@@ -149,6 +150,7 @@ async def start_fork_server(
             [sys.executable, *flags, "-m", _MODULE, str(replies_write)],
             stdin=requests_read,
             pass_fds=(replies_write, generation_fd),
+            env={**os.environ, MARK: str(deaths.parent.resolve())},
             start_new_session=True,
         )
     finally:

@@ -37,8 +37,9 @@ from .forkwire import (
     decode_request,
     encode,
 )
-from .linux import die_with_parent, kill_group, open_sockets, thread_count
+from .linux import adopt_orphans, die_with_parent, kill_group, open_sockets, thread_count
 from .logbook import Logbook
+from .orphans import kill_orphans
 from .records import append_line, make_death
 from .worker_process import fork_worker
 
@@ -106,7 +107,7 @@ class ForkServer:
             self._record(seen.si_pid, status)
 
     def end_workers(self) -> None:
-        """SIGKILL every worker with all it started, and reap it."""
+        """SIGKILL every worker with all it started, and reap it; then what earlier ones left."""
         for pid in self._state_dirs:
             # Before its setsid a worker leads no group yet.
             if not kill_group(pid):
@@ -114,6 +115,8 @@ class ForkServer:
         while self._state_dirs:
             pid, status = os.waitpid(-1, 0)
             self._record(pid, status)
+        while kill_orphans():
+            time.sleep(0.01)
 
     def _record(self, pid: int, status: int) -> None:
         state_dir = self._state_dirs.pop(pid, None)
@@ -197,6 +200,7 @@ def _read_boot(lines: Lines) -> Boot | None:
 def main(reply_fd: int) -> int:
     """Run a fork server until its master ends; return the exit status."""
     master = os.getppid()
+    adopt_orphans()
     # Until there are workers to end and record, the signal may simply kill.
     die_with_parent(signal.SIGTERM)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

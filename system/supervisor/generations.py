@@ -19,6 +19,7 @@ from .fork_link import BootError, ForkLink, start_fork_server
 from .hand_back import HandBackService
 from .leases import LeaseService
 from .logbook import Logbook
+from .orphans import kill_marked
 from .records import append_line, make_death
 from .statedir import StateDirectory, StateDirectoryError, try_lock_generation
 
@@ -224,6 +225,9 @@ class ForkServers:
                     f"{self._directory.root}: workers of an earlier supervisor still run after "
                     f"{GENERATION_WAIT_S:g} s"
                 )
+            await trio.sleep(0.01)
+        while trio.current_time() < deadline and (left := kill_marked(self._directory.root)):
+            self._log.warning("orphans killed", pids=[str(pid) for pid in left])
             await trio.sleep(0.01)
         self._directory.clear_workers()
         self._lock = lock

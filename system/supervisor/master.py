@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 import trio
 
-from ..client import AsyncClient, ClientOptions, load_security
+from ..client import AsyncClient, BrokerError, ClientOptions, calls, load_security
 from .config import SupervisorConfig
 from .control_desk import ControlDesk
 from .core.control import Action
@@ -57,7 +57,7 @@ class Master:
         self._stop_said = trio.Event()
         self._instance = uuid.uuid4().hex
         self._own: set[int] = set()
-        bugs = config.planted() | frozenset(config.worker.bugs)
+        bugs = self._bugs = config.planted() | frozenset(config.worker.bugs)
         settings = msgspec.structs.replace(
             config.worker,
             state_dir=str(directory.workers),
@@ -143,6 +143,8 @@ class Master:
     async def _drain(self) -> None:
         """Wait for the workers to finish, kill them when the grace is over, and again."""
         with trio.move_on_after(self._config.shutdown_grace_s):
+            if not self._fleet.stopping:
+                await self._ask_before_stop()
             await self._fleet.wait_empty()
             return
         rounds = 0
@@ -154,6 +156,18 @@ class Master:
                 self._servers.kill()
             with trio.move_on_after(KILL_AGAIN_S):
                 await self._fleet.wait_empty()
+
+    async def _ask_before_stop(self) -> None:
+        """Do what `broker-asked-before-stop` does."""
+        worker, grace_s = self._config.worker, self._config.shutdown_grace_s
+        try:
+            await self._handing.call(
+                calls.depth(worker.queue, worker.consumer_group), deadline_s=grace_s * 2
+            )
+        except BrokerError as error:
+            self._log.warning("depth unknown", error=str(error))
+        finally:
+            self._fleet.stop()
 
     async def _end(self) -> None:
         """End the fork servers and whatever the jobs have left running."""
@@ -170,9 +184,10 @@ class Master:
 
     def _stop(self, reason: str) -> None:
         """Have every worker finish, and end when they have; what comes after waits for that."""
-        if self._fleet.stopping:
+        if self._stop_said.is_set():
             return
-        self._fleet.stop()
+        if "broker-asked-before-stop" not in self._bugs:
+            self._fleet.stop()
         self._state = "terminating"
         self._log.info("terminating", reason=reason)
         self._stop_said.set()
@@ -182,7 +197,7 @@ class Master:
         """Do what a request asks, or say why not."""
         if action is Action.TERMINATE:
             self._stop("terminate")
-        elif self._fleet.stopping:
+        elif self._stop_said.is_set():
             return "the supervisor is terminating"
         elif action is Action.PAUSE:
             self._fleet.pause()

@@ -1,4 +1,8 @@
-"""What workers leave behind: the master adopts it, and ends and buries it."""
+"""What workers leave behind: whoever is above them adopts it, and ends and buries it.
+
+Master and fork server adopt what loses its parent. What outlives both is known by a variable that
+every process below a fork server inherits, and ended when the next supervisor starts there.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,10 @@ import os
 import signal
 from collections.abc import Container
 from pathlib import Path
+from typing import Final
+
+MARK: Final = "ATLEASTONCE_STARTED_UNDER"
+"""Variable that names the state directory of the supervisor under which a process was started."""
 
 
 def bury_orphans(kept: Container[int]) -> None:
@@ -34,6 +42,46 @@ def kill_orphans() -> list[int]:
         if not reaped:
             left.append(pid)
     return left
+
+
+def kill_marked(root: Path) -> list[int]:
+    """SIGKILL every process that was started under a state directory; return those found.
+
+    Only for who holds the directory's locks, when none of its fork servers lives. Neither this
+    process nor one above it is touched.
+    """
+    wanted = f"{MARK}={root.resolve()}".encode()
+    kept = _lineage()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal() or int(entry.name) in kept:
+            continue
+        try:
+            # First, so that a number that is taken anew meanwhile is not mistaken for this one.
+            pidfd = os.pidfd_open(int(entry.name))
+        except OSError:
+            continue
+        try:
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                found.append(int(entry.name))
+        except OSError:
+            continue
+        finally:
+            os.close(pidfd)
+    return found
+
+
+def _lineage() -> set[int]:
+    """Return this process and all above it."""
+    found, pid = set[int](), os.getpid()
+    while pid > 0 and pid not in found:
+        found.add(pid)
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+        except OSError:
+            break
+    return found
 
 
 def _children() -> list[int]:

@@ -45,7 +45,7 @@ class ScriptedBroker:
     """Leases never expire by themselves; `mood` says what becomes of renewals.
 
     A request whose answer is kept is carried out and never answered; one that is swallowed is not
-    even carried out.
+    even carried out. While pops are refused, each gets a 503; while reads hang, none is answered.
     """
 
     ready: deque[Message] = field(default_factory=deque)
@@ -54,6 +54,8 @@ class ScriptedBroker:
     mood: RenewalMood = "renewing"
     keeps_answer: Callable[[str, Any], bool] = lambda word, body: False
     swallows: Callable[[str, Any], bool] = lambda word, body: False
+    refuses_pops: bool = False
+    reads_hang: bool = False
     closing: bool = False
 
     def __post_init__(self) -> None:
@@ -133,6 +135,12 @@ class ScriptedBroker:
         body = json.loads(raw) if raw else None
         with self.changed:
             self.seen.append(Seen(time.monotonic_ns(), method, url.path, body))
+        if "/depth" in url.path and self.reads_hang:
+            with self.changed:
+                self.changed.wait_for(lambda: self.closing or is_gone(), 60)
+            return 503, {"error": "gone", "code": "no_leader"}
+        if "/pop/" in url.path and self.refuses_pops:
+            return 503, {"error": "no connection to a leader", "code": "no_leader"}
         if "/pop/" in url.path:
             query = {key: values[0] for key, values in parse_qs(url.query).items()}
             return self._pop(query, is_gone)

@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from click.testing import CliRunner, Result
+
+from atleastonce.system.entry import main as atleastonce
 from atleastonce.system.supervisor.statedir import StateDirectory
 
 T = TypeVar("T")
@@ -82,13 +85,18 @@ class Supervised:
     def state_dir(self) -> Path:
         return self.root / "state"
 
+    def allow_long_jobs(self) -> None:
+        """Let a job run for as long as a test may take."""
+        self.config["worker"].update(timeout_s=120.0, retry_after_s=180.0)
+        self.config["shutdown_grace_s"] = 121.0
+
     def launch(self) -> subprocess.Popen[bytes]:
         """Start the process, and wait for nothing."""
         path = self.root / "config.json"
         path.write_text(json.dumps(self.config), encoding="utf-8")
         environment = {
             **os.environ,
-            "PYTHONPATH": str(_HERE),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(_HERE), os.environ.get("PYTHONPATH")])),
             "SUPERVISED_LOG": str(self.root / "jobs.log"),
         }
         with open(self.root / "supervisor.log", "ab") as log:
@@ -144,6 +152,26 @@ class Supervised:
     def log(self) -> str:
         path = self.root / "supervisor.log"
         return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    def command(self, *words: str) -> Result:
+        """Run `atleastonce supervisor` on this supervisor's state directory."""
+        where = ("--state-dir", str(self.state_dir))
+        return CliRunner().invoke(atleastonce, ["supervisor", *words, *where])
+
+    def asked(self, *words: str) -> dict[str, Any]:
+        """The JSON that such a command prints; it must have succeeded."""
+        done = self.command(*words, "--json")
+        assert done.exit_code == 0, f"{done.output}\n{self.log()}"
+        told: dict[str, Any] = json.loads(done.stdout)
+        return told
+
+    def codes(self, check: str) -> list[str]:
+        """Why a check of `status` says no; an empty list means yes."""
+        done = self.command("status", check, "--json")
+        told = json.loads(done.stdout)
+        found = [str(reason["code"]) for reason in told["reasons"]]
+        assert done.exit_code == int(bool(found)), done.output
+        return found
 
     def stop(self, patience_s: float = PATIENCE_S) -> int:
         """Stop it gracefully; return its exit status."""

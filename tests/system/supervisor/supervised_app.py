@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,47 @@ from atleastonce.system.jobs.events import AttemptStarting
 
 
 def make_app() -> Application:
-    """Make the application; its log is the file that `SUPERVISED_LOG` names."""
+    """Make the application; its log is the file that `SUPERVISED_LOG` names.
+
+    Its code is what the file `code` beside the log says when it is loaded.
+    """
     app = Application()
+    code_file = Path(os.environ["SUPERVISED_LOG"]).with_name("code")
+    code = code_file.read_text(encoding="utf-8") if code_file.exists() else "first"
+    if code == "broken":
+        raise SyntaxError("code that does not load")
+
+    @app.job()
+    def tell_code(context: JobContext, payload: dict[str, Any]) -> None:
+        note("code", context.job_id, code)
+
+    @app.job()
+    def code_until_file(context: JobContext, payload: dict[str, Any]) -> None:
+        while not Path(payload["file"]).exists():
+            rest(0.005)
+        note("code", context.job_id, code)
+
+    @app.job()
+    def ask_for_restart(context: JobContext, payload: dict[str, Any]) -> None:
+        os.kill(os.getpid(), signal.SIGUSR2)
+
+    @app.job()
+    def fork_and_wait(context: JobContext, payload: dict[str, Any]) -> None:
+        child = os.fork()
+        if child == 0:
+            return
+        os.waitpid(child, 0)
+        rest(1)
+        note("done", os.getpid())
+
+    @app.job()
+    def spawn_children(context: JobContext, payload: dict[str, Any]) -> None:
+        for detached in (False, True):
+            child = subprocess.Popen(["sleep", "600"], start_new_session=detached)
+            note("detached" if detached else "child", child.pid)
+        note("done", os.getpid())
+        while not Path(payload["file"]).exists():
+            rest(0.005)
 
     @app.job()
     def quick(context: JobContext, payload: dict[str, Any]) -> None:
@@ -90,6 +130,17 @@ def make_slow_app() -> Application:
     app = make_app()
     app.job("slow", timeout_s=60)(lambda context, payload: None)
     return app
+
+
+def break_pops() -> Application:
+    """A factory of an application that has broken how its workers pop."""
+    from atleastonce.system.jobs import popping
+
+    def pop_something_else(*_: object) -> None:
+        raise TypeError("a pop of something else")
+
+    popping.send_pop = pop_something_else
+    return make_app()
 
 
 def leave_a_thread() -> Application:

@@ -12,6 +12,8 @@ from atleastonce.system.supervisor.statedir import (
     SOCKET_PATH_BYTES_MAX,
     StateDirectory,
     StateDirectoryError,
+    check_private,
+    lock_holder,
     make_private,
     open_state_directory,
     try_lock_generation,
@@ -87,3 +89,64 @@ def test_a_deep_directory_gets_a_socket_whose_path_fits(
     path.touch()
     deep.remove_socket()
     assert not path.parent.exists()
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777, 0o720])
+def test_a_directory_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state").chmod(mode)
+    with pytest.raises(StateDirectoryError, match=f"mode {mode:04o}, others may write"):
+        open_state_directory(tmp_path / "state")
+
+
+def test_somebody_elses_directory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    monkeypatch.setattr(os, "getuid", lambda: 12_345)
+    with pytest.raises(StateDirectoryError, match="belongs to uid"):
+        open_state_directory(tmp_path / "state")
+    with pytest.raises(StateDirectoryError, match="belongs to uid"):
+        check_private(tmp_path / "state")
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_lock_that_is_no_plain_file_is_refused(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    lock = tmp_path / "state" / "lock"
+    if kind == "link":
+        (tmp_path / "elsewhere").touch()
+        lock.symlink_to(tmp_path / "elsewhere")
+    else:
+        os.mkfifo(lock)
+    with pytest.raises(StateDirectoryError, match="lock"):
+        open_state_directory(tmp_path / "state")
+
+
+def test_a_looker_changes_nothing_and_refuses_what_others_can_see(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o750)
+    with pytest.raises(StateDirectoryError, match="mode 0750; want 0700"):
+        check_private(tmp_path / "state")
+    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o750
+
+
+def test_the_holder_of_a_directory_is_known_and_asking_does_not_take_its_lock(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "state"
+    root.mkdir(mode=0o700)
+    assert lock_holder(root) is None
+    _, lock = open_state_directory(root)
+    assert lock_holder(root) == os.getpid()
+    os.close(lock)
+    assert lock_holder(root) is None
+
+
+def test_requests_to_an_earlier_master_are_deleted(tmp_path: Path) -> None:
+    root = tmp_path / "state"
+    _, lock = open_state_directory(root)
+    os.close(lock)
+    (root / "controls" / "aaaaaaaa.json").touch()
+    directory, lock = open_state_directory(root)
+    assert list(directory.controls.iterdir()) == []
+    os.close(lock)
