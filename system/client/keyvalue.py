@@ -12,6 +12,20 @@ from .errors import CODE_MALFORMED, BrokerError
 from .wire import Response
 
 
+class KvListed(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of a list.
+
+    Attributes:
+        key: Its key.
+        version: Its version.
+        value: Its value as JSON; `null` when only keys were asked for.
+    """
+
+    key: str
+    version: int
+    value: msgspec.Raw = msgspec.Raw(b"null")
+
+
 class KvAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One operation's result.
 
@@ -23,6 +37,8 @@ class KvAnswer(msgspec.Struct, frozen=True, kw_only=True):
         version: The row's version, 0 where there is none.
         value: The row's value as JSON: the new one, or the one that was in the way.
         reason: Why a write was not carried out, such as `exists`.
+        rows: What a list found, in the order of the keys.
+        truncated: Whether a list ended before all was listed.
     """
 
     op: str
@@ -32,6 +48,8 @@ class KvAnswer(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
     value: msgspec.Raw = msgspec.Raw(b"null")
     reason: str = ""
+    rows: tuple[KvListed, ...] = ()
+    truncated: bool = False
 
 
 class _Results(msgspec.Struct, frozen=True):

@@ -74,6 +74,19 @@ def test_key_value_operations_go_as_they_are_and_results_keep_their_values() -> 
     assert caught.value.definite
 
 
+def test_a_list_of_keys_is_read_in_its_order() -> None:
+    call = keyvalue.kv([{"op": "getPrefix", "ns": "n", "prefix": "k", "keysOnly": True}])
+    row = {"version": 2, "expiresAt": None, "updatedAt": "2027-01-15T08:00:00.000000Z"}
+    rows = [{"key": "k1", **row}, {"key": "k2", **row}]
+    body = {"results": [{"index": 0, "op": "getPrefix", "rows": rows, "truncated": True}]}
+    [read] = call.read(answer(body))
+    assert [(row.key, row.version, bytes(row.value)) for row in read.rows] == [
+        ("k1", 2, b"null"),
+        ("k2", 2, b"null"),
+    ]
+    assert read.truncated
+
+
 def test_pop_that_does_not_wait_names_no_timeout() -> None:
     query = parse_qs(urlsplit(calls.pop("q", group="g").target).query)
     assert query["wait"] == ["false"]
