@@ -68,8 +68,10 @@ class Sizing:
             self._was_idle = self._is_idle
             if self._is_idle:
                 await self._leave()
-            else:
-                poll_us = await self._pass(poll_us)
+                await self._news.wait()
+                poll_us, self._news = now_us(), trio.Event()
+                continue
+            poll_us = await self._pass(poll_us)
             await self._wait(poll_us)
         # The workers have heard of the stop by now; what follows is bounded by the client.
         with trio.CancelScope(shield=True):
@@ -150,11 +152,8 @@ class Sizing:
             # A replica that is woken without a view waits for its heartbeat.
             if next_us is not None and self._share(pool) is not None:
                 dues.append(next_us)
-        if self._is_idle:
+        with trio.move_on_after(max(0.0, (min(dues) - now_us()) / _US)):
             await self._news.wait()
-        else:
-            with trio.move_on_after(max(0.0, (min(dues) - now_us()) / _US)):
-                await self._news.wait()
         self._news = trio.Event()
 
 

@@ -150,7 +150,7 @@ def test_new_messages_wake_a_pool_long_before_its_next_poll(pooled: Pooled) -> N
     pooled.launch()
     wait_for(lambda: len(pooled.notes("done")) == 1, f"the first job\n{pooled.log()}")
     gate.unlink()
-    push(pooled.port, "news", 20, gate)
+    push(pooled.port, "mail", 20, gate)
     wait_for(lambda: len(pooled.workers()) == 4, f"four workers\n{pooled.log()}", 30)
     gate.touch()
     assert pooled.stop() == 0
