@@ -80,7 +80,7 @@ class Master:
         )
         crews, pools = build_crews(config, self._fill, bugs)
         self._fleet = Fleet(crews, directory, bugs, log, self._change)
-        self._pools = PoolKeeping(config, pools, self._fleet, log)
+        self._pools = PoolKeeping(config, pools, self._fleet, directory, log)
         self._servers = ForkServers(config, directory, self._fleet, self._own, log)
         self._desk = ControlDesk(directory.root, self._instance, self._obey, log)
 

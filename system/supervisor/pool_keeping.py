@@ -18,8 +18,10 @@ from .logbook import Logbook
 from .pool_config import ControlConfig
 from .records import PoolStatus
 from .replicas import Replicas, ReplicaSettings
+from .runtimes import RuntimeReader
 from .sized_pool import SizedPool
 from .sizing import Sizing
+from .statedir import StateDirectory
 
 _US = 1_000_000
 
@@ -31,11 +33,17 @@ class PoolKeeping:
         config: The supervisor's settings.
         pools: The pools, without workers yet.
         fleet: The workers.
+        directory: The state directory.
         log: The master's log.
     """
 
     def __init__(
-        self, config: SupervisorConfig, pools: Sequence[SizedPool], fleet: Fleet, log: Logbook
+        self,
+        config: SupervisorConfig,
+        pools: Sequence[SizedPool],
+        fleet: Fleet,
+        directory: StateDirectory,
+        log: Logbook,
     ) -> None:
         control = (
             ControlConfig() if isinstance(config.control, msgspec.UnsetType) else config.control
@@ -54,6 +62,7 @@ class PoolKeeping:
             control.poll_interval_s,
             fleet,
             DepthReader(self._client, deadline_s, log),
+            RuntimeReader(directory.workers, round(control.telemetry_ttl_s * _US)),
             replicas,
             log,
         )

@@ -12,6 +12,7 @@ from ..jobs.settings import WorkerSettings
 from .config import SupervisorConfig
 from .core.pool import Circuit, Pool
 from .core.scaling import Scaler
+from .core.scaling_policy import Strategy
 from .crew import Crew
 from .pool_config import PoolConfig
 from .records import PoolStatus
@@ -81,7 +82,9 @@ def _build_pool(
     policy = config.scaling.policy(len(config.queues))
     crews = []
     for queue in config.queues[: policy.places]:
-        settings = msgspec.structs.replace(config.worker, queue=queue)
+        settings = msgspec.structs.replace(
+            config.worker, queue=queue, telemetry=policy.strategy is Strategy.TIME
+        )
         name = f"{config.name}/{queue}"
         crews.append(Crew(name, Pool(0, config.restart_policy(), bugs=bugs), fill(settings)))
     return SizedPool(config, Scaler(policy, listens=listens), tuple(crews))

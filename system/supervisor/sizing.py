@@ -14,6 +14,7 @@ from .depths import DepthReader
 from .fleet import Fleet
 from .logbook import Logbook
 from .replicas import Replicas
+from .runtimes import RuntimeReader
 from .sized_pool import SizedPool
 
 _US = 1_000_000
@@ -27,6 +28,7 @@ class Sizing:
         poll_interval_s: Time between two looks at the queues.
         fleet: The workers.
         depths: Looks at the queues.
+        runtimes: Looks at how long jobs take.
         replicas: Others that share the pools' targets, or None.
         log: The master's log.
     """
@@ -37,6 +39,7 @@ class Sizing:
         poll_interval_s: float,
         fleet: Fleet,
         depths: DepthReader,
+        runtimes: RuntimeReader,
         replicas: Replicas | None,
         log: Logbook,
     ) -> None:
@@ -44,6 +47,7 @@ class Sizing:
         self._interval_us = round(poll_interval_s * _US)
         self._fleet = fleet
         self._depths = depths
+        self._runtimes = runtimes
         self._replicas = replicas
         self._log = log
         self._news = trio.Event()
@@ -105,7 +109,7 @@ class Sizing:
         depths = await self._depths.read(queues, pool.group)
         if self._is_idle:
             return
-        loads = None if depths is None else [QueueLoad(depth) for depth in depths]
+        loads = None if depths is None else self._loads(pool, depths, now)
         pool.depths = {} if depths is None else dict(zip(queues, depths, strict=True))
         moves = pool.scaler.evaluate(now, loads, [crew.place() for crew in pool.crews], share)
         if moves.is_nothing:
@@ -123,6 +127,16 @@ class Sizing:
                 self._fleet.shrink(crew, stops)
             if starts:
                 self._fleet.grow(crew, starts)
+
+    def _loads(self, pool: SizedPool, depths: Sequence[int], now: int) -> list[QueueLoad]:
+        if pool.config.scaling.strategy == "size":
+            return [QueueLoad(depth) for depth in depths]
+        self._runtimes.look(now, self._fleet.workers.values())
+        crews = pool.crews if len(pool.crews) == len(depths) else pool.crews[:1] * len(depths)
+        return [
+            QueueLoad(depth, self._runtimes.runtime_us(now, crew))
+            for depth, crew in zip(depths, crews, strict=True)
+        ]
 
     def _share(self, pool: SizedPool) -> Share | None:
         """Return what is this supervisor's own of a demand; None while nobody can tell."""

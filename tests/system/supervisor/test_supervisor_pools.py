@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -70,7 +71,7 @@ def options(poll_s: float, *more: str) -> str:
             "[master]",
             'app = "supervised_app:make_app"',
             f"poll_interval_s = {poll_s}",
-            "shutdown_grace_s = 6",
+            "shutdown_grace_s = 25",
             *more,
             "[driver]",
             "partitions = 8",
@@ -87,8 +88,8 @@ def options(poll_s: float, *more: str) -> str:
             "target_jobs_per_process = 2",
             "balance_cooldown_s = 0.2",
             "scale_down_delay_s = 1",
-            "retry_after_s = 8",
-            "timeout_s = 5",
+            "retry_after_s = 30",
+            "timeout_s = 20",
             "memory_mib = 0",
         )
     )
@@ -102,9 +103,10 @@ def pooled(tmp_path: Path) -> Iterator[Pooled]:
         made.end()
 
 
-def push(port: int, queue: str, count: int, file: Path) -> None:
+def push(port: int, queues: tuple[str, ...], count: int, file: Path) -> None:
+    """Push so many jobs to each queue, all in one request."""
     items = []
-    for number in range(count):
+    for queue, number in itertools.product(queues, range(count)):
         name, partition = f"{queue}{number}", f"p-{number % 8:04d}"
         job = {"job": "until_file", "id": name, "partition": partition, "data": {"file": str(file)}}
         item = {"queue": queue, "partition": partition, "transactionId": name}
@@ -125,8 +127,7 @@ def test_a_pool_grows_under_a_backlog_is_spread_over_it_and_shrinks_after_it(
     gate = pooled.root / "gate"
     pooled.launch()
     wait_for(lambda: len(pooled.workers()) == 1, f"the first worker\n{pooled.log()}")
-    for queue in QUEUES:
-        push(pooled.port, queue, 12, gate)
+    push(pooled.port, QUEUES, 12, gate)
     wait_for(lambda: len(pooled.workers()) == 4, f"four workers\n{pooled.log()}")
     assert pooled.pool()["target"] == 4
     assert all(pooled.crews()[queue] >= 2 for queue in QUEUES)
@@ -145,12 +146,12 @@ def test_a_pool_grows_under_a_backlog_is_spread_over_it_and_shrinks_after_it(
 def test_new_messages_wake_a_pool_long_before_its_next_poll(pooled: Pooled) -> None:
     pooled.options = options(600, "event_driven = true", "control_ttl_s = 3600")
     gate = pooled.root / "gate"
-    push(pooled.port, "mail", 1, gate)
+    push(pooled.port, ("mail",), 1, gate)
     gate.touch()
     pooled.launch()
     wait_for(lambda: len(pooled.notes("done")) == 1, f"the first job\n{pooled.log()}")
     gate.unlink()
-    push(pooled.port, "mail", 20, gate)
+    push(pooled.port, ("mail",), 20, gate)
     wait_for(lambda: len(pooled.workers()) == 4, f"four workers\n{pooled.log()}", 30)
     gate.touch()
     assert pooled.stop() == 0

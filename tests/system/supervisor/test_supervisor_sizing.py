@@ -19,6 +19,7 @@ from atleastonce.system.supervisor.fleet import Fleet
 from atleastonce.system.supervisor.logbook import Logbook
 from atleastonce.system.supervisor.pool_config import ControlConfig, PoolConfig, ScalingSettings
 from atleastonce.system.supervisor.replicas import Replicas
+from atleastonce.system.supervisor.runtimes import RuntimeReader
 from atleastonce.system.supervisor.sized_pool import SizedPool, build_crews
 from atleastonce.system.supervisor.sizing import Sizing
 from atleastonce.system.supervisor.statedir import StateDirectory
@@ -85,7 +86,8 @@ def sized(
     async def go() -> None:
         reader = DepthReader(broker.client, 1.0, LOG)
         shared = cast(Replicas, replicas) if replicas is not None else None
-        loop = Sizing(pools, 3.0, fleet, reader, shared, LOG)
+        runtimes = RuntimeReader(tmp_path, 300_000_000)
+        loop = Sizing(pools, 3.0, fleet, reader, runtimes, shared, LOG)
         with trio.fail_after(1000):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(loop.keep)
