@@ -65,7 +65,7 @@ class Pooled(Supervised):
         return Counter(queue for line in words for queue in QUEUES if f"pool/{queue}" in line)
 
 
-def options(poll_s: float, *more: str) -> str:
+def options(poll_s: float, *more: str, pool: tuple[str, ...] = ()) -> str:
     return "\n".join(
         (
             "[master]",
@@ -91,6 +91,7 @@ def options(poll_s: float, *more: str) -> str:
             "retry_after_s = 30",
             "timeout_s = 20",
             "memory_mib = 0",
+            *pool,
         )
     )
 
@@ -103,14 +104,16 @@ def pooled(tmp_path: Path) -> Iterator[Pooled]:
         made.end()
 
 
-def push(port: int, queues: tuple[str, ...], count: int, file: Path) -> None:
+def push(
+    port: int, queues: tuple[str, ...], count: int, data: dict[str, Any], job: str = "until_file"
+) -> None:
     """Push so many jobs to each queue, all in one request."""
     items = []
     for queue, number in itertools.product(queues, range(count)):
         name, partition = f"{queue}{number}", f"p-{number % 8:04d}"
-        job = {"job": "until_file", "id": name, "partition": partition, "data": {"file": str(file)}}
+        body = {"job": job, "id": name, "partition": partition, "data": data}
         item = {"queue": queue, "partition": partition, "transactionId": name}
-        items.append(item | {"payload": {"_job": job}})
+        items.append(item | {"payload": {"_job": body}})
 
     async def go() -> None:
         client = AsyncClient([Endpoint("127.0.0.1", port)])
@@ -127,7 +130,7 @@ def test_a_pool_grows_under_a_backlog_is_spread_over_it_and_shrinks_after_it(
     gate = pooled.root / "gate"
     pooled.launch()
     wait_for(lambda: len(pooled.workers()) == 1, f"the first worker\n{pooled.log()}")
-    push(pooled.port, QUEUES, 12, gate)
+    push(pooled.port, QUEUES, 12, {"file": str(gate)})
     wait_for(lambda: len(pooled.workers()) == 4, f"four workers\n{pooled.log()}")
     assert pooled.pool()["target"] == 4
     assert all(pooled.crews()[queue] >= 2 for queue in QUEUES)
@@ -146,12 +149,22 @@ def test_a_pool_grows_under_a_backlog_is_spread_over_it_and_shrinks_after_it(
 def test_new_messages_wake_a_pool_long_before_its_next_poll(pooled: Pooled) -> None:
     pooled.options = options(600, "event_driven = true", "control_ttl_s = 3600")
     gate = pooled.root / "gate"
-    push(pooled.port, ("mail",), 1, gate)
+    push(pooled.port, ("mail",), 1, {"file": str(gate)})
     gate.touch()
     pooled.launch()
     wait_for(lambda: len(pooled.notes("done")) == 1, f"the first job\n{pooled.log()}")
     gate.unlink()
-    push(pooled.port, ("mail",), 20, gate)
+    push(pooled.port, ("mail",), 20, {"file": str(gate)})
     wait_for(lambda: len(pooled.workers()) == 4, f"four workers\n{pooled.log()}", 30)
     gate.touch()
+    assert pooled.stop() == 0
+
+
+def test_a_pool_of_the_time_strategy_learns_how_long_its_jobs_take(pooled: Pooled) -> None:
+    learns = ('strategy = "time"', "target_clear_s = 2", "default_runtime_s = 0.001")
+    pooled.options = options(0.2, pool=learns)
+    push(pooled.port, ("mail",), 60, {"ms": 400}, "nap")
+    pooled.launch()
+    wait_for(lambda: len(pooled.workers()) == 1, f"the first worker\n{pooled.log()}")
+    wait_for(lambda: len(pooled.workers()) == 4, f"four workers\n{pooled.log()}", 30)
     assert pooled.stop() == 0
