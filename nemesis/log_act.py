@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -56,20 +57,18 @@ class Damage:
         Raises:
             NoBiteError: There is none.
         """
-        files = sorted(folder.rglob(f"*{_SUFFIX}"), reverse=True)
-        for file in files:
-            content = file.read_bytes()
-            used = len(content.rstrip(b"\0"))
-            if used < _USED_BYTES_MIN:
-                continue
-            offset = used // 4 + stream.randrange(used // 2)
-            if used >= 2 * max(_LATE_BYTES) and stream.random() < _SHARE_LATE:
-                offset = used - stream.randrange(*_LATE_BYTES)
-            before = content[offset : offset + _FLIPPED_BYTES]
-            damage = cls(file, offset, before, bytes(byte ^ 0x55 for byte in before))
-            damage._write(damage.after)
-            return damage
-        raise NoBiteError(f"no log file under {folder} has {_USED_BYTES_MIN} bytes")
+        found = _find_used(folder)
+        if found is None:
+            raise NoBiteError(f"no log file under {folder} has {_USED_BYTES_MIN} bytes")
+        file, content = found
+        used = len(content)
+        offset = used // 4 + stream.randrange(used // 2)
+        if used >= 2 * max(_LATE_BYTES) and stream.random() < _SHARE_LATE:
+            offset = used - stream.randrange(*_LATE_BYTES)
+        before = content[offset : offset + _FLIPPED_BYTES]
+        damage = cls(file, offset, before, bytes(byte ^ 0x55 for byte in before))
+        damage._write(damage.after)
+        return damage
 
     def undo(self) -> bool:
         """Give the bytes back; False where they are not what the damage left.
@@ -91,6 +90,17 @@ class Damage:
             os.fsync(file.fileno())
 
 
+def _find_used(folder: Path) -> tuple[Path, bytes] | None:
+    """The newest log file with enough in it, and what that is, without the zeros at its end."""
+    for file in sorted(folder.rglob(f"*{_SUFFIX}"), reverse=True):
+        # A running node deletes what it needs no more.
+        with suppress(FileNotFoundError):
+            content = file.read_bytes().rstrip(b"\0")
+            if len(content) >= _USED_BYTES_MIN:
+                return file, content
+    return None
+
+
 class FlipLog(KillNodes):
     """flip-log: kill all nodes, damage the logs of at least a majority, start all.
 
@@ -103,13 +113,24 @@ class FlipLog(KillNodes):
     async def bite(self) -> Evidence:
         """See `Act`."""
         self.damages = {}
-        evidence = await super().bite()
         stream = random.Random(self.fault.choice)
         names = [target.name for target in self.targets]
+        majority = len(names) // 2 + 1
         # A third of the faults leaves a minority with whole logs, which may outvote the damage.
-        count = len(names) // 2 + 1 if self.fault.choice % 3 == 0 else len(names)
-        for node in sorted(stream.sample(names, count)):
-            self.damages[node] = Damage.do(self.stage.world.node_data(node), stream)
+        count = majority if self.fault.choice % 3 == 0 else len(names)
+        folders = {node: self.stage.world.node_data(node) for node in stream.sample(names, count)}
+        # Right behind a checkpoint there may be hardly any log.
+        with trio.move_on_after(self.stage.settings.leader_wait_s):
+            while not all(_find_used(folder) for folder in folders.values()):
+                await trio.sleep(POLL_S)
+        evidence = await super().bite()
+        may_spare = count - majority
+        for node, folder in sorted(folders.items()):
+            # One that made a checkpoint in the last moment is spared, as long as most are not.
+            if may_spare and _find_used(folder) is None:
+                may_spare -= 1
+                continue
+            self.damages[node] = Damage.do(folder, stream)
         damaged: Evidence = {
             node: f"{damage.file.name} at {damage.offset}" for node, damage in self.damages.items()
         }

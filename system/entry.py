@@ -5,6 +5,8 @@ from __future__ import annotations
 from .node.cli import main
 from .supervisor.cli import supervisor
 
+__all__ = ["main"]
+
 main.add_command(supervisor)
 
 if __name__ == "__main__":

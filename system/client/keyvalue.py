@@ -37,6 +37,7 @@ class KvAnswer(msgspec.Struct, frozen=True, kw_only=True):
         version: The row's version, 0 where there is none.
         value: The row's value as JSON: the new one, or the one that was in the way.
         reason: Why a write was not carried out, such as `exists`.
+        expires_at: When the row's lifetime ends, RFC 3339; None where it has none.
         rows: What a list found, in the order of the keys.
         truncated: Whether a list ended before all was listed.
     """
@@ -48,6 +49,7 @@ class KvAnswer(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
     value: msgspec.Raw = msgspec.Raw(b"null")
     reason: str = ""
+    expires_at: str | None = msgspec.field(default=None, name="expiresAt")
     rows: tuple[KvListed, ...] = ()
     truncated: bool = False
 

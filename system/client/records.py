@@ -89,12 +89,16 @@ class ExtendResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TransactionResult(msgspec.Struct, frozen=True, rename="camel"):
-    """A transaction: applied as a whole, or rolled back as a whole with a `reason`."""
+    """A transaction: applied as a whole, or rolled back as a whole with a `reason`.
+
+    Of a `kv_precondition` that was lost, `value` is the row that was in the way, as JSON.
+    """
 
     success: bool
     reason: str | None = None
     error: str | None = None
     results: tuple[msgspec.Raw, ...] = ()
+    value: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class TimerResult(msgspec.Struct, frozen=True, rename="camel"):

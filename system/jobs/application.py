@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, Unpack, cast
 
 from .context import JobContext
+from .delays import check_delay_s
 from .events import Event
+from .rules import NO_RULES, JobRules, RuleOptions, make_rules
 from .settings import ConnectionSettings
 
 E = TypeVar("E", bound=Event)
@@ -42,6 +44,7 @@ class JobSpec:
     tries: int | None = None
     backoff_s: tuple[float, ...] | None = None
     timeout_s: float | None = None
+    rules: JobRules = NO_RULES
 
 
 class Application:
@@ -71,21 +74,25 @@ class Application:
         backoff_s: tuple[float, ...] | None = None,
         timeout_s: float | None = None,
         failed: Callable[[Any, str], None] | None = None,
+        **rules: Unpack[RuleOptions],
     ) -> Callable[[D], D]:
         """Register the function `f(context, payload)` or the class that it decorates.
 
+        See `JobSpec` and, for the rest, `RuleOptions`.
+
         Raises:
-            ValueError: The name is taken, or a number is negative.
+            ValueError: The name is taken, or a value cannot work.
         """
+        made = make_rules(rules)
 
         def register(target: D) -> D:
             chosen = name or target.__name__
             if isinstance(target, type):
                 run, hook = _of_class(target)
-                self.add(JobSpec(chosen, run, failed or hook, tries, backoff_s, timeout_s))
+                self.add(JobSpec(chosen, run, failed or hook, tries, backoff_s, timeout_s, made))
             else:
                 handler = cast("Callable[[JobContext, Any], None]", target)
-                self.add(JobSpec(chosen, handler, failed, tries, backoff_s, timeout_s))
+                self.add(JobSpec(chosen, handler, failed, tries, backoff_s, timeout_s, made))
             return target
 
         return register
@@ -94,17 +101,16 @@ class Application:
         """Register a job.
 
         Raises:
-            ValueError: The name is taken, or a number is negative.
+            ValueError: The name is taken, or a value cannot work.
         """
         if spec.name in self._jobs:
             raise ValueError(f"job {spec.name!r} is registered already")
         for label, value in (("tries", spec.tries), ("timeout_s", spec.timeout_s)):
             if value is not None and value < 0:
                 raise ValueError(f"{label} of job {spec.name!r} is {value:g}; allowed: 0 or more")
-        if any(pause < 0 for pause in spec.backoff_s or ()):
-            raise ValueError(
-                f"backoff_s of job {spec.name!r} is {spec.backoff_s}; allowed: 0 or more"
-            )
+        for pause_s in spec.backoff_s or ():
+            check_delay_s(f"backoff_s of job {spec.name!r}", pause_s)
+        spec.rules.check(spec.name)
         self._jobs[spec.name] = spec
 
     def find(self, name: str) -> JobSpec | None:

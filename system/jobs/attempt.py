@@ -9,10 +9,20 @@ import msgspec
 
 from .application import JobSpec
 from .batch import Batch, Stage
-from .context import JobContext, JobFailed, JobReleased, clean_text, error_text
+from .context import (
+    JobContext,
+    JobFailed,
+    JobReleased,
+    JobSkipped,
+    clean_text,
+    error_text,
+)
 from .events import AttemptEnded, AttemptStarting, Cause, Outcome
+from .log import log_event
+from .running import run_handler
 from .session import RunningAttempt, WorkerSession
 from .settlement import ack_completed, give_up, requeue
+from .tries import ends_by_throw, refusal
 
 
 def pick_up(session: WorkerSession, batch: Batch, index: int) -> None:
@@ -30,9 +40,9 @@ def pick_up(session: WorkerSession, batch: Batch, index: int) -> None:
     assert delivery.spec is not None, "a delivery without a problem and without a handler"
     payload = msgspec.json.decode(delivery.body.data)
     tries = delivery.tries(session.settings)
-    if 0 < tries < delivery.attempt:
-        error = f"MaxAttemptsExceeded: picked up as attempt {delivery.attempt} of {tries}"
-        give_up(session, batch, index, Cause.MAX_ATTEMPTS, error, run=None, payload=payload)
+    refused = refusal(delivery, tries)
+    if refused is not None:
+        give_up(session, batch, index, *refused, run=None, payload=payload)
         return
     attempt = RunningAttempt(batch, index, os.urandom(8).hex(), payload, tries)
     _run(session, attempt, delivery.spec)
@@ -41,16 +51,8 @@ def pick_up(session: WorkerSession, batch: Batch, index: int) -> None:
 def _run(session: WorkerSession, attempt: RunningAttempt, spec: JobSpec) -> None:
     batch, index, run = attempt.batch, attempt.index, attempt.run
     delivery = batch.deliveries[index]
-    context = JobContext(
-        delivery.job_id,
-        delivery.job_name,
-        delivery.attempt,
-        attempt.tries,
-        run,
-        batch.lease,
-        session.settings.queue,
-        delivery.message.partition,
-    )
+    context = _context(session, attempt)
+    session.fences = context.fences
     timeout_s = delivery.timeout_s(session.settings)
     started_ns = time.monotonic_ns()
     batch.start(index, started_ns)
@@ -62,9 +64,7 @@ def _run(session: WorkerSession, attempt: RunningAttempt, spec: JobSpec) -> None
     )
     outcome, error, delay_s = _call(session, attempt, spec, context, timeout_s)
     if session.is_foreign():
-        # A process that the handler forked must not settle its parent's job.
-        if "forked-child-stops-renewal" in session.bugs:
-            session.channel.hang_up()
+        # A process that was forked on the way must not settle its parent's job.
         os._exit(0)
     session.last_job_s = (time.monotonic_ns() - started_ns) / 1e9
     session.handled += 1
@@ -73,17 +73,34 @@ def _run(session: WorkerSession, attempt: RunningAttempt, spec: JobSpec) -> None
             context.job_id, context.name, context.attempt, run, batch.lease, outcome, error
         )
     )
-    if outcome is Outcome.COMPLETED:
+    if outcome in (Outcome.COMPLETED, Outcome.SKIPPED):
         ack_completed(session, batch, index, run)
     elif outcome is Outcome.RELEASED:
         requeue(session, batch, index, run, delay_s)
-    elif outcome is Outcome.THREW and not is_last_attempt(delivery.attempt, attempt.tries):
+    elif outcome is Outcome.THREW and not ends_by_throw(session, delivery, attempt.tries):
         requeue(session, batch, index, run, delivery.pause_s(session.settings))
     else:
         cause = Cause.FAILED if outcome is Outcome.FAILED else Cause.EXCEPTION
         text = error or outcome.value
         give_up(session, batch, index, cause, text, run=run, payload=attempt.payload)
     assert batch.stages[index] is not Stage.RUNNING, f"job {delivery.job_id} was not settled"
+
+
+def _context(session: WorkerSession, attempt: RunningAttempt) -> JobContext:
+    delivery = attempt.batch.deliveries[attempt.index]
+    deadline = None if delivery.body is None else delivery.body.deadline
+    return JobContext(
+        delivery.job_id,
+        delivery.job_name,
+        delivery.attempt,
+        attempt.tries,
+        attempt.run,
+        attempt.batch.lease,
+        session.settings.queue,
+        delivery.message.partition,
+        None if deadline is None else deadline.until_us,
+        session.shared,
+    )
 
 
 def _call(
@@ -98,11 +115,15 @@ def _call(
         # The alarm ends the attempt only between these two assignments.
         session.attempt = attempt
         session.signals.arm(timeout_s)
-        spec.run(context, attempt.payload)
+        delivery = attempt.batch.deliveries[attempt.index]
+        run_handler(session, delivery, spec, context, attempt.payload)
     except JobReleased as released:
         return Outcome.RELEASED, None, released.delay_s
     except JobFailed as failed:
         return Outcome.FAILED, clean_text(failed.error), 0.0
+    except JobSkipped as skipped:
+        log_event("job skipped", level="info", job=context.job_id, reason=skipped.reason)
+        return Outcome.SKIPPED, None, 0.0
     except Exception as error:
         return Outcome.THREW, error_text(error), 0.0
     else:
@@ -110,8 +131,3 @@ def _call(
     finally:
         session.attempt = None
         session.signals.disarm()
-
-
-def is_last_attempt(attempt: int, tries: int) -> bool:
-    """Whether no try is left after this attempt; 0 tries are unlimited."""
-    return 0 < tries <= attempt

@@ -1,9 +1,15 @@
-"""What a handler is given, and the two ways by which it ends an attempt itself."""
+"""What a handler is given, and the ways by which it ends an attempt itself."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NoReturn
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, NoReturn
+
+from .delays import check_delay_s, delay_until_s
+
+if TYPE_CHECKING:
+    from .shared_state import SharedState
 
 
 class JobReleased(BaseException):
@@ -24,6 +30,19 @@ class JobFailed(BaseException):
         self.error = error
 
 
+class JobSkipped(BaseException):
+    """Ends the attempt without the handler; the job is done."""
+
+    def __init__(self, reason: str) -> None:
+        """Hold why, for the log."""
+        super().__init__(reason)
+        self.reason = reason
+
+
+class MissingModel(Exception):  # noqa: N818
+    """Raised by a job's `resolve`: something that its payload names is gone."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobContext:
     """One attempt, as its handler sees it.
@@ -32,11 +51,14 @@ class JobContext:
         job_id: The job.
         name: Name it is registered under.
         attempt: Attempt number, from 1.
-        tries: Tries it has; 0 is unlimited.
+        tries: Tries it has; 0 is unlimited, as it is with a deadline.
         run: Unique id of this run.
         lease: Lease it runs under.
         queue: Queue it came from.
         partition: Partition it came from.
+        retry_until_us: Until when it may be tried, microseconds since 1970; None is for ever.
+        shared: Keys and locks of the broker; None outside of a worker.
+        fences: Fencing tokens of the locks that this attempt holds, by lock name.
     """
 
     job_id: str
@@ -47,12 +69,29 @@ class JobContext:
     lease: str
     queue: str
     partition: str
+    retry_until_us: int | None = None
+    shared: SharedState | None = field(default=None, repr=False, compare=False)
+    fences: dict[str, int] = field(default_factory=dict, compare=False)
 
     def release(self, delay_s: float = 0.0) -> NoReturn:
-        """End the attempt and have the job come back after `delay_s`; does not return."""
-        if delay_s < 0:
-            raise ValueError(f"delay_s is {delay_s:g}; it must not be negative")
-        raise JobReleased(delay_s)
+        """End the attempt and have the job come back after `delay_s`; does not return.
+
+        Raises:
+            ValueError: The delay is negative or beyond 90 days.
+        """
+        raise JobReleased(check_delay_s("delay_s", delay_s))
+
+    def release_until(self, when: datetime) -> NoReturn:
+        """End the attempt and have the job come back at an instant; does not return.
+
+        Raises:
+            ValueError: The instant has no time zone, or is more than 90 days ahead.
+        """
+        raise JobReleased(delay_until_s("when", when))
+
+    def skip(self, reason: str) -> NoReturn:
+        """End the attempt without the handler; the job is done. Does not return."""
+        raise JobSkipped(reason)
 
     def fail(self, error: str | BaseException) -> NoReturn:
         """End the attempt and give the job up; does not return."""

@@ -47,7 +47,12 @@ class Delivery:
         return payload_digest(self.body.data)
 
     def tries(self, settings: WorkerSettings) -> int:
-        """Tries of the job: its own, else its registration's, else the worker's."""
+        """Tries of the job: its own, else its registration's, else the worker's.
+
+        A job with a deadline may be tried any number of times until then.
+        """
+        if self.body is not None and self.body.deadline is not None:
+            return 0
         if self.body is not None and self.body.tries is not None:
             return self.body.tries
         if self.spec is not None and self.spec.tries is not None:

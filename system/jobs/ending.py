@@ -18,6 +18,8 @@ from .exitmark import ExitMark, write_mark
 from .log import log_event
 from .session import PendingPop, RunningAttempt, WorkerSession
 from .settlement import confirm_ack, give_up
+from .shared_state import SharedState
+from .tries import ends_by_timeout
 
 TIMEOUT_ENDING_S: Final = 20.0
 """A worker that a timed-out job ends is gone after this, whatever its hook does."""
@@ -175,7 +177,10 @@ def _settle_timeout(session: WorkerSession, attempt: RunningAttempt) -> None:
     # Whatever the handler was doing, this connection was not part of it.
     options = replace(session.acks.options, deadline_s=session.settings.settle_timeout_s * 4)
     session.acks = SyncClient(session.settings.client_endpoints(), options)
-    is_last = 0 < attempt.tries <= delivery.attempt
+    session.shared = SharedState(session.settings.client_endpoints(), options)
+    for name, token in session.fences.items():
+        session.shared.release(name, token)
+    is_last = ends_by_timeout(session, delivery, attempt.tries)
     if is_last and batch.stages[index] is Stage.RUNNING:
         give_up(
             session,

@@ -17,6 +17,8 @@ class Outcome(StrEnum):
     RELEASED = "released"
     FAILED = "failed"
     TIMED_OUT = "timed_out"
+    SKIPPED = "skipped"
+    """The job is done although its handler was not called."""
 
 
 class Cause(StrEnum):
@@ -26,6 +28,7 @@ class Cause(StrEnum):
     FAILED = "failed"
     TIMEOUT = "timeout"
     MAX_ATTEMPTS = "max_attempts"
+    DEADLINE = "deadline"
     NOT_A_JOB = "not_a_job"
 
 
@@ -38,7 +41,7 @@ class BatchReceived:
 
 @dataclass(frozen=True, slots=True)
 class AttemptStarting:
-    """The handler is called next.
+    """The handler is called next, or what stands before it.
 
     Attributes:
         job_id: The job.

@@ -3,11 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 JOB_KEY: Final = "_job"
+
+
+class Deadline(msgspec.Struct, frozen=True):
+    """Until when a job may be tried, fixed when it was dispatched.
+
+    Attributes:
+        until_us: The instant, microseconds since 1970.
+        span_us: How far ahead of its dispatch that was.
+    """
+
+    until_us: int
+    span_us: int
+
+
+class UniqueLock(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The lock that a job was queued with; its owner is the job's id.
+
+    Attributes:
+        name: The lock's name.
+        until: When it is freed: when the job has ended, or before it starts.
+    """
+
+    name: str
+    until: Literal["end", "processing"] = "end"
 
 
 class JobBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -22,6 +46,8 @@ class JobBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         timeout_s: Timeout of this job; None asks the job's registration.
         backoff_s: Back-off of this job; None asks the job's registration.
         data: What the handler is called with, as JSON.
+        deadline: Until when it may be tried; overrides its tries.
+        unique: The lock that keeps others like it out.
     """
 
     job: str
@@ -32,6 +58,8 @@ class JobBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tries: int | None = None
     timeout_s: float | None = None
     backoff_s: tuple[float, ...] | None = None
+    deadline: Deadline | None = None
+    unique: UniqueLock | None = None
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -67,6 +95,14 @@ def copy_payload(body: JobBody, attempts: int) -> Envelope:
     """The payload of a copy of a job; encodes as JSON by msgspec."""
     assert attempts >= 0, f"attempts {attempts} of job {body.id}"
     return Envelope(msgspec.structs.replace(body, attempts=attempts))
+
+
+def renewed(body: JobBody, now_us: int) -> JobBody:
+    """The job with its deadline as far ahead of now as it was of its dispatch."""
+    if body.deadline is None:
+        return body
+    span_us = body.deadline.span_us
+    return msgspec.structs.replace(body, deadline=Deadline(now_us + span_us, span_us))
 
 
 def encode_payload(envelope: Envelope) -> bytes:

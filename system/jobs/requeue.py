@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from ..client import BrokerError, SyncClient
 from ..client import calls as broker
+from .delays import wall_us
 from .failed import FailedJob, FailedStore
-from .payload import copy_payload, copy_txn, decode_job
+from .payload import copy_payload, copy_txn, decode_job, renewed
 
 
 class UnknownFailedJobError(LookupError):
@@ -30,7 +31,7 @@ def retry_failed(store: FailedStore, client: SyncClient, job_id: str) -> None:
         BrokerError: The broker did not do its part; retry again.
     """
     row = _find(store, job_id)
-    body = decode_job(row.payload.encode())
+    body = renewed(decode_job(row.payload.encode()), wall_us())
     client.call(broker.delete_dead_letter(row.partition_id, row.txn))
     item = {
         "queue": row.queue,

@@ -26,6 +26,7 @@ from .journal import JournalWriter
 from .leasewire import LeaseChannel
 from .runtimes import RuntimeWriter
 from .settings import WorkerSettings
+from .shared_state import SharedState
 from .signals import WorkerSignals
 
 T = TypeVar("T")
@@ -91,6 +92,8 @@ class WorkerSession:
         self.acks = SyncClient(endpoints, options, interrupt_fd=signals.wake_fd)
         pop_options = ClientOptions(try_s, share_s, self.pid, *guarded)
         self.pops = SyncClient(endpoints, pop_options, interrupt_fd=signals.wake_fd)
+        self.shared = SharedState(endpoints, pop_options)
+        self.fences: dict[str, int] = {}
         self.store = _store(app, settings)
         self.batch: Batch | None = None
         self.held: set[str] = set()
@@ -195,6 +198,7 @@ class WorkerSession:
         """Close everything but the journal, which still says what is owed."""
         self.acks.close()
         self.pops.close()
+        self.shared.close()
         self.channel.close()
         if self.store is not None:
             self.store.close()

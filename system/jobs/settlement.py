@@ -18,6 +18,7 @@ from .events import AttemptAcked, Cause, JobGaveUp
 from .failed import FailedJob
 from .log import log_event
 from .session import PendingAck, WorkerSession
+from .unique import ack_with, free_operations
 
 
 def ack_completed(session: WorkerSession, batch: Batch, index: int, run: str) -> None:
@@ -197,6 +198,17 @@ def _ack_call(
     session: WorkerSession, batch: Batch, index: int, status: str, error: str | None = None
 ) -> Call[tuple[AckResult, ...]]:
     message = batch.deliveries[index].message
+    free = free_operations(session, batch.deliveries[index], status)
+    if free:
+        fields: dict[str, object] = {
+            "transactionId": message.transaction_id,
+            "partitionId": message.partition_id,
+            "status": status,
+            "consumerGroup": session.settings.consumer_group,
+            "leaseId": batch.lease,
+            "error": error,
+        }
+        return ack_with(fields, batch.lease, free)
     return broker.ack(
         message.transaction_id,
         message.partition_id,

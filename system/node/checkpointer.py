@@ -141,6 +141,13 @@ class Checkpointer:
             DamagedCheckpointError: The store is broken.
         """
         async with self.lock:
+            await self._commit_locked()
+        self._let_go()
+
+    async def _commit_locked(self) -> None:
+        # Once the machine has given its changes away, they must be committed, whatever is
+        # cancelled: a stopping node makes another checkpoint after this one.
+        with trio.CancelScope(shield=True):
             applier = self._applier
             if applier.applied_index == self.position.index:
                 self._committed_at = trio.current_time()
@@ -156,7 +163,6 @@ class Checkpointer:
             machine.changes_durable()
             self._committed_bytes, self._committed_at = committed_bytes, began_at
             self._note(len(changes), took_ms, round((time.monotonic() - began_s) * 1000))
-        self._let_go()
 
     def _note(self, rows: int, collect_ms: int, whole_ms: int) -> None:
         counters = self._counters

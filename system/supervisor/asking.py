@@ -40,13 +40,13 @@ def look(root: Path) -> Sight:
     return Sight(status, holder, time.monotonic_ns())
 
 
-def ask(root: Path, action: Action, ttl_s: int, timeout_s: float) -> Answered:
+def ask(root: Path, action: Action, ttl_s: int | None, timeout_s: float) -> Answered:
     """Put a request to a running supervisor and wait until it is taken.
 
     Args:
         root: The state directory.
         action: What to ask.
-        ttl_s: How long the request holds.
+        ttl_s: How long the request holds; None takes what the supervisor is set to.
         timeout_s: How long to wait; a request not taken by then is withdrawn.
 
     Raises:
@@ -66,7 +66,8 @@ def ask(root: Path, action: Action, ttl_s: int, timeout_s: float) -> Answered:
     nonce = uuid.uuid4().hex
     check_private(StateDirectory(root).controls)
     now_us = time.monotonic_ns() // 1000
-    write_control(root, Control(action, sight.status.instance, nonce, now_us, ttl_s))
+    holds_s = int(sight.status.control_ttl_s) if ttl_s is None else ttl_s
+    write_control(root, Control(action, sight.status.instance, nonce, now_us, holds_s))
     while True:
         sight = look(root)
         for answer in sight.status.controls if sight.status else ():

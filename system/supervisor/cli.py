@@ -22,7 +22,6 @@ EXIT_YES: Final = 0
 EXIT_NO: Final = 1
 
 DEFAULT_STATE_DIR: Final = Path("supervisor-state")
-_TTL_S: Final = 3600
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _STATE_DIR: Final = click.option(
@@ -54,9 +53,8 @@ def _asking(action_name: str, sentence: str) -> None:
         "--ttl",
         "ttl_s",
         type=click.IntRange(30, 86_400),
-        default=_TTL_S,
-        show_default=True,
-        help="Seconds the request holds.",
+        default=None,
+        help="Seconds the request holds; without it control_ttl_s of the supervisor.",
     )
     @click.option(
         "--timeout",
@@ -74,7 +72,9 @@ def _asking(action_name: str, sentence: str) -> None:
         show_default=True,
         help="Seconds to wait until it is done, too.",
     )
-    def command(state_dir: Path, as_json: bool, ttl_s: int, timeout_s: float, wait_s: float) -> int:
+    def command(
+        state_dir: Path, as_json: bool, ttl_s: int | None, timeout_s: float, wait_s: float
+    ) -> int:
         return _ask(action_name, state_dir, as_json, ttl_s, timeout_s, wait_s)
 
 
@@ -84,7 +84,9 @@ _asking("restart", "Put newly loaded code in the place of the old; running jobs 
 _asking("terminate", "Let every running job finish within the grace, then end.")
 
 
-def _ask(name: str, root: Path, as_json: bool, ttl_s: int, timeout_s: float, wait_s: float) -> int:
+def _ask(
+    name: str, root: Path, as_json: bool, ttl_s: int | None, timeout_s: float, wait_s: float
+) -> int:
     # Late: `atleastonce --help` needs none of it.
     from .asking import NoAnswerError, ask, is_done, look, wait_until
     from .core.control import Action

@@ -11,6 +11,7 @@ import msgspec
 from ..bugs import PLANTED, Bugs
 from ..client import SecurityFilesError, load_security
 from ..jobs.settings import WorkerSettings
+from .core.control import TTL_S, TTL_S_MAX, TTL_S_MIN
 from .core.handback import HandBackPolicy
 from .core.pool import RestartPolicy
 from .core.renewal import RETRY_US, RenewalPolicy
@@ -67,6 +68,7 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             certainly left of a renewed lease, 3 s at most.
         boot_timeout_s: Longest time for the application to load.
         heartbeat_timeout_s: A status file older than this is no sign of life.
+        control_ttl_s: How long a request to the supervisor may hold.
         not_consuming_after_s: A worker whose pops have failed for so long does not consume.
         die_with_parent: Be killed when the process that started this one dies.
         parent_pid: Who that process is; another parent means that it died already.
@@ -88,6 +90,7 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     hand_back_timeout_s: float | None = None
     boot_timeout_s: float = 60.0
     heartbeat_timeout_s: float = 15.0
+    control_ttl_s: float = TTL_S
     not_consuming_after_s: float = 60.0
     die_with_parent: bool = True
     parent_pid: int | None = None
@@ -151,6 +154,8 @@ def find_problems(config: SupervisorConfig) -> Iterator[str]:
         yield f"workers is {config.workers}; allowed: 1 to {WORKERS_MAX}"
     if not config.state_dir:
         yield "state_dir is empty; name a directory"
+    if not TTL_S_MIN <= config.control_ttl_s <= TTL_S_MAX:
+        yield f"control_ttl_s is {config.control_ttl_s:g}; allowed: {TTL_S_MIN} to {TTL_S_MAX}"
     yield from _find_negative(config)
     if config.restart_backoff_max_s < config.restart_backoff_s:
         yield (

@@ -25,6 +25,7 @@ class ControlDesk:
         root: The state directory; its folder of requests exists.
         instance: Who obeys.
         obey: Does what is asked, or says why not.
+        ttl_s_max: How long a request may hold.
         log: The master's log.
 
     Attributes:
@@ -36,12 +37,14 @@ class ControlDesk:
         root: Path,
         instance: str,
         obey: Callable[[Action], str | None],
+        ttl_s_max: float,
         log: Logbook,
     ) -> None:
         self.answered: list[Answered] = []
         self._root = root
         self._instance = instance
         self._obey = obey
+        self._ttl_s_max = ttl_s_max
         self._log = log
         self._used: dict[str, int] = {}
 
@@ -65,7 +68,7 @@ class ControlDesk:
     def _judge(self, control: Control) -> None:
         now = now_us()
         self._used = {nonce: end for nonce, end in self._used.items() if end > now}
-        reason = refuse(control, self._instance, now, self._used)
+        reason = refuse(control, self._instance, now, self._used, self._ttl_s_max)
         if reason is None:
             self._used[control.nonce] = control.asked_us + control.ttl_s * 1_000_000
             self._log.info("control", action=control.action.value, nonce=control.nonce)

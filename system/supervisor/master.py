@@ -82,7 +82,9 @@ class Master:
         self._fleet = Fleet(crews, directory, bugs, log, self._change)
         self._pools = PoolKeeping(config, pools, self._fleet, directory, log)
         self._servers = ForkServers(config, directory, self._fleet, self._own, log)
-        self._desk = ControlDesk(directory.root, self._instance, self._obey, log)
+        self._desk = ControlDesk(
+            directory.root, self._instance, self._obey, config.control_ttl_s, log
+        )
 
     def _fill(self, worker: WorkerSettings) -> WorkerSettings:
         """Add to a worker's settings what is the master's own."""
@@ -254,6 +256,7 @@ class Master:
             restart_failure=self._servers.failure,
             heartbeat_timeout_s=self._config.heartbeat_timeout_s,
             not_consuming_after_s=self._config.not_consuming_after_s,
+            control_ttl_s=self._config.control_ttl_s,
             controls=self._desk.answered,
             pools=self._pools.status(),
         )

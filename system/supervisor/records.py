@@ -153,6 +153,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         restart_failure: Why the last restart did not happen, or None.
         heartbeat_timeout_s: A status older than this is no sign of life.
         not_consuming_after_s: A worker whose pops have failed for so long does not consume.
+        control_ttl_s: How long a request holds that does not say, and how long one may.
         controls: The latest requests, oldest first.
         pools: The pools that grow and shrink.
     """
@@ -170,6 +171,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     restart_failure: str | None = None
     heartbeat_timeout_s: float = 15.0
     not_consuming_after_s: float = 60.0
+    control_ttl_s: float = 3600.0
     controls: list[Answered] = []
     pools: list[PoolStatus] = []
     v: int = 1

@@ -44,7 +44,9 @@ class Control:
     ttl_s: int
 
 
-def refuse(control: Control, instance: str, now_us: int, used: Container[str]) -> str | None:
+def refuse(
+    control: Control, instance: str, now_us: int, used: Container[str], ttl_s_max: float = TTL_S_MAX
+) -> str | None:
     """Say why a request must not be obeyed, or None.
 
     Args:
@@ -52,13 +54,14 @@ def refuse(control: Control, instance: str, now_us: int, used: Container[str]) -
         instance: Who would obey.
         now_us: Now, by the same clock as the request's.
         used: Numbers of requests that were taken before.
+        ttl_s_max: How long any request may hold here.
     """
     if control.instance != instance:
         return f"it is for instance {control.instance}"
     if control.nonce in used:
         return "it was taken before"
-    if not TTL_S_MIN <= control.ttl_s <= TTL_S_MAX:
-        return f"it holds for {control.ttl_s} s; allowed: {TTL_S_MIN} to {TTL_S_MAX}"
+    if not TTL_S_MIN <= control.ttl_s <= ttl_s_max:
+        return f"it holds for {control.ttl_s} s; allowed: {TTL_S_MIN} to {ttl_s_max:g}"
     age_us = now_us - control.asked_us
     if age_us < 0:
         return "it comes from the future"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import trio
 
 from atleastonce.nemesis.clock_act import step_us
 from atleastonce.nemesis.fault import Fault
@@ -86,6 +87,44 @@ def test_flip_log_damages_most_logs_and_gives_the_bytes_back_to_who_refuses(
     assert read_logs(world) == logs
     assert world.running_nodes() == ["n1", "n2", "n3"]
     assert len(world.started) == 3 + hit
+
+
+def test_flip_log_waits_until_there_is_a_log_to_damage(
+    world: DummyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = write_logs(world, tmp_path)
+    file = world.folder / "n2" / "log" / "1.wal"
+    file.write_bytes(logs["n2"][:900])
+
+    async def write_on() -> None:
+        await trio.sleep(0.05)
+        file.write_bytes(logs["n2"])
+
+    def node_data(node: str) -> Path:
+        if node == "n2":
+            trio.lowlevel.spawn_system_task(write_on)
+        return world.folder / node
+
+    monkeypatch.setattr(world, "node_data", node_data)
+    (result,) = apply(world, tmp_path, msgspec.structs.replace(fault("flip-log"), choice=1))
+    assert result.bit
+    damaged = result.evidence["effect"]["damaged"]
+    assert isinstance(damaged, dict)
+    assert set(damaged) == {"n1", "n2", "n3"}
+
+
+def test_flip_log_spares_a_minority_that_has_hardly_any_log(
+    world: DummyWorld, tmp_path: Path
+) -> None:
+    logs = write_logs(world, tmp_path)
+    (world.folder / "n2" / "log" / "1.wal").write_bytes(logs["n2"][:900])
+    quick = msgspec.structs.replace(SETTINGS, leader_wait_s=0.1)
+    flip = msgspec.structs.replace(fault("flip-log"), choice=1)
+    (result,) = apply(world, tmp_path, flip, settings=quick)
+    assert result.bit
+    damaged = result.evidence["effect"]["damaged"]
+    assert isinstance(damaged, dict)
+    assert set(damaged) == {"n1", "n3"}
 
 
 def test_a_log_without_damage_in_it_is_no_bite_and_all_nodes_are_started(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from itertools import pairwise
 
 import pytest
@@ -13,6 +14,10 @@ from atleastonce.system.jobs.leasewire import Pops, Shutdown
 
 from .machine_broker import Fault, MachineBroker
 from .worker_process import Bench
+
+
+def _since_s(t_ns: int) -> float:
+    return (time.monotonic_ns() - t_ns) / 1e9
 
 
 def test_worker_asked_for_newer_code_finishes_its_job_and_says_why_it_ends(
@@ -91,18 +96,25 @@ def test_worker_says_when_its_pops_begin_to_fail_and_when_one_is_answered(
 ) -> None:
     bench.listen()
     broker.fault = lambda asked: Fault.REFUSE if asked.kind == "pop" else None
-    pid = bench.start(block_for_s=0.1, bugs=bugs)
+    # A pop is tried for a quarter of the lease before it has failed.
+    pid = bench.start(block_for_s=0.1, retry_after_s=1.0, timeout_s=0.5, bugs=bugs)
     bench.accept()
-    bench.wait_for(lambda: len(broker.asked) >= 4)
+
+    def said() -> list[Pops]:
+        return [message for message in bench.lease_messages() if isinstance(message, Pops)]
+
+    if bugs:
+        bench.wait_for(lambda: bool(broker.asked) and _since_s(broker.asked[0].t_ns) > 1.0)
+    else:
+        bench.wait_for(lambda: bool(said()))
     broker.fault = lambda asked: None
     broker.push_job("a")
     bench.wait_for_records("AttemptAcked", 1)
     assert bench.stop(pid) == 0
-    said = [message for message in bench.lease_messages() if isinstance(message, Pops)]
     if bugs:
-        assert said == []
+        assert said() == []
         return
-    assert [message.failing_since_ns is None for message in said] == [False, True]
+    assert [message.failing_since_ns is None for message in said()] == [False, True]
     assert bench.lease_messages()[-1] == Shutdown()
 
 

@@ -45,7 +45,8 @@ class ScriptedBroker:
     """Leases never expire by themselves; `mood` says what becomes of renewals.
 
     A request whose answer is kept is carried out and never answered; one that is swallowed is not
-    even carried out. While pops are refused, each gets a 503; while reads hang, none is answered.
+    even carried out. While pops are refused, each gets a 503; while pops or reads hang, none is
+    answered.
     """
 
     ready: deque[Message] = field(default_factory=deque)
@@ -55,6 +56,7 @@ class ScriptedBroker:
     keeps_answer: Callable[[str, Any], bool] = lambda word, body: False
     swallows: Callable[[str, Any], bool] = lambda word, body: False
     refuses_pops: bool = False
+    pops_hang: bool = False
     reads_hang: bool = False
     closing: bool = False
 
@@ -135,7 +137,8 @@ class ScriptedBroker:
         body = json.loads(raw) if raw else None
         with self.changed:
             self.seen.append(Seen(time.monotonic_ns(), method, url.path, body))
-        if "/depth" in url.path and self.reads_hang:
+        hangs = self.reads_hang if "/depth" in url.path else self.pops_hang
+        if hangs and ("/depth" in url.path or "/pop/" in url.path):
             with self.changed:
                 self.changed.wait_for(lambda: self.closing or is_gone(), 60)
             return 503, {"error": "gone", "code": "no_leader"}

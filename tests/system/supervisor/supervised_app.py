@@ -13,6 +13,7 @@ from typing import Any
 from atleastonce.system.jobs.application import Application
 from atleastonce.system.jobs.context import JobContext
 from atleastonce.system.jobs.events import AttemptStarting
+from atleastonce.system.jobs.session import WorkerSession
 
 
 def make_app() -> Application:
@@ -21,42 +22,7 @@ def make_app() -> Application:
     Its code is what the file `code` beside the log says when it is loaded.
     """
     app = Application()
-    code_file = Path(os.environ["SUPERVISED_LOG"]).with_name("code")
-    code = code_file.read_text(encoding="utf-8") if code_file.exists() else "first"
-    if code == "broken":
-        raise SyntaxError("code that does not load")
-
-    @app.job()
-    def tell_code(context: JobContext, payload: dict[str, Any]) -> None:
-        note("code", context.job_id, code)
-
-    @app.job()
-    def code_until_file(context: JobContext, payload: dict[str, Any]) -> None:
-        while not Path(payload["file"]).exists():
-            rest(0.005)
-        note("code", context.job_id, code)
-
-    @app.job()
-    def ask_for_restart(context: JobContext, payload: dict[str, Any]) -> None:
-        os.kill(os.getpid(), signal.SIGUSR2)
-
-    @app.job()
-    def fork_and_wait(context: JobContext, payload: dict[str, Any]) -> None:
-        child = os.fork()
-        if child == 0:
-            return
-        os.waitpid(child, 0)
-        rest(1)
-        note("done", os.getpid())
-
-    @app.job()
-    def spawn_children(context: JobContext, payload: dict[str, Any]) -> None:
-        for detached in (False, True):
-            child = subprocess.Popen(["sleep", "600"], start_new_session=detached)
-            note("detached" if detached else "child", child.pid)
-        note("done", os.getpid())
-        while not Path(payload["file"]).exists():
-            rest(0.005)
+    _add_jobs_of_code_and_children(app)
 
     @app.job()
     def quick(context: JobContext, payload: dict[str, Any]) -> None:
@@ -112,6 +78,45 @@ def make_app() -> Application:
     return app
 
 
+def _add_jobs_of_code_and_children(app: Application) -> None:
+    code_file = Path(os.environ["SUPERVISED_LOG"]).with_name("code")
+    code = code_file.read_text(encoding="utf-8") if code_file.exists() else "first"
+    if code == "broken":
+        raise SyntaxError("code that does not load")
+
+    @app.job()
+    def tell_code(context: JobContext, payload: dict[str, Any]) -> None:
+        note("code", context.job_id, code)
+
+    @app.job()
+    def code_until_file(context: JobContext, payload: dict[str, Any]) -> None:
+        while not Path(payload["file"]).exists():
+            rest(0.005)
+        note("code", context.job_id, code)
+
+    @app.job()
+    def ask_for_restart(context: JobContext, payload: dict[str, Any]) -> None:
+        os.kill(os.getpid(), signal.SIGUSR2)
+
+    @app.job()
+    def fork_and_wait(context: JobContext, payload: dict[str, Any]) -> None:
+        child = os.fork()
+        if child == 0:
+            return
+        os.waitpid(child, 0)
+        rest(1)
+        note("done", os.getpid())
+
+    @app.job()
+    def spawn_children(context: JobContext, payload: dict[str, Any]) -> None:
+        for detached in (False, True):
+            child = subprocess.Popen(["sleep", "600"], start_new_session=detached)
+            note("detached" if detached else "child", child.pid)
+        note("done", os.getpid())
+        while not Path(payload["file"]).exists():
+            rest(0.005)
+
+
 def rest(seconds: float) -> None:
     """Let time pass; a signal's handler may end it by raising."""
     select.select([], [], [], seconds)
@@ -136,7 +141,7 @@ def break_pops() -> Application:
     """A factory of an application that has broken how its workers pop."""
     from atleastonce.system.jobs import popping
 
-    def pop_something_else(*_: object) -> None:
+    def pop_something_else(session: WorkerSession, wait_s: float) -> None:
         raise TypeError("a pop of something else")
 
     popping.send_pop = pop_something_else

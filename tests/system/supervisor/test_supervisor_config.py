@@ -60,6 +60,8 @@ def test_a_hand_back_takes_half_of_what_is_left_of_a_short_lease() -> None:
         ({"worker__prefetch": 0}, ["prefetch is 0", "1000"]),
         ({"worker__endpoints": []}, ["endpoints is empty"]),
         ({"restart_backoff_s": 0}, ["restart_backoff_s is 0"]),
+        ({"control_ttl_s": 29}, ["control_ttl_s is 29", "30 to 86400"]),
+        ({"heartbeat_timeout_s": 0}, ["heartbeat_timeout_s is 0"]),
         ({"restart_backoff_max_s": 0.01}, ["restart_backoff_max_s is 0.01", "0.05"]),
         ({"stable_after_s": -1}, ["stable_after_s is -1"]),
         ({"renewal__margin_s": -1}, ["renewal.margin_s is -1"]),

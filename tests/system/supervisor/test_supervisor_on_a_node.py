@@ -95,6 +95,26 @@ def test_a_killed_workers_unstarted_jobs_run_again_as_first_attempts_within_a_se
     assert depth(node_port).pending == 0
 
 
+def test_a_pause_and_a_restart_charge_nobody(on_node: Supervised, node_port: int) -> None:
+    gate = on_node.root / "gate"
+    on_node.allow_long_jobs()
+    push(node_port, "until_file", "abcd", gate)
+    on_node.start()
+    wait_for(lambda: "a" in on_node.running(), f"job a\n{on_node.log()}")
+    assert on_node.asked("pause")["accepted"]
+    assert on_node.asked("restart")["accepted"]
+    gate.touch()
+    wait_for(lambda: on_node.status()["state"] == "paused", "the pause")
+    assert depth(node_port).ready == 3
+    assert on_node.asked("continue")["accepted"]
+    wait_for(lambda: len(on_node.notes("done")) == 4, f"the rest\n{on_node.log()}")
+    starts = [(note[2], note[3]) for note in on_node.notes("started")]
+    assert starts == [("a", "1"), ("b", "1"), ("c", "1"), ("d", "1")]
+    assert {worker["code"] for worker in on_node.workers()} == {2}
+    assert on_node.stop() == 0
+    assert depth(node_port).pending == 0
+
+
 def test_jobs_handed_back_by_a_graceful_stop_run_as_first_attempts_later(
     on_node: Supervised, node_port: int
 ) -> None:

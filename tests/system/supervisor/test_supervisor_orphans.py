@@ -16,7 +16,7 @@ pytestmark = pytest.mark.cluster
 def with_children(supervised: Supervised, broker: ScriptedBroker) -> dict[str, list[int]]:
     """Start two workers, and a job that has started two programs; all pids, by what they are."""
     supervised.allow_long_jobs()
-    broker.push("spawn_children", "a")
+    broker.push("spawn_children", "a", file=str(supervised.root / "gate"))
     supervised.start()
     wait_for(lambda: supervised.notes("done"), "the programs")
     status = supervised.status()

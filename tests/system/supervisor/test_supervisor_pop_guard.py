@@ -12,19 +12,20 @@ from .supervised import Supervised, is_alive, wait_for
 pytestmark = pytest.mark.cluster
 
 
+@pytest.mark.parametrize("outage", ["refuses_pops", "pops_hang"])
 def test_an_outage_leaves_workers_alive_and_unready_until_it_is_over(
-    supervised: Supervised, broker: ScriptedBroker
+    supervised: Supervised, broker: ScriptedBroker, outage: str
 ) -> None:
     supervised.config["not_consuming_after_s"] = 1.0
     supervised.start()
     assert supervised.codes("--check") == []
     pids = {worker["pid"] for worker in supervised.workers()}
-    broker.refuses_pops = True
+    setattr(broker, outage, True)
     wait_for(lambda: supervised.codes("--check") == ["not-consuming"], "that it is not ready")
     assert supervised.codes("--check-liveness") == []
     assert supervised.codes("--check-capacity") == ["not-consuming", "below-capacity"]
     assert "gets no jobs" in supervised.command("status").stdout
-    broker.refuses_pops = False
+    setattr(broker, outage, False)
     wait_for(lambda: supervised.codes("--check-capacity") == [], "that it is ready again")
     assert {worker["pid"] for worker in supervised.workers()} == pids
 

@@ -31,3 +31,8 @@ def test_a_request_is_obeyed_once_by_whom_it_names_and_while_it_holds(
     control: Control, now_s: int, reason: str | None
 ) -> None:
     assert refuse(control, "me", now_s * SECOND, {"used"}) == reason
+
+
+def test_a_supervisor_may_allow_less() -> None:
+    assert refuse(CONTROL, "me", 100 * SECOND, (), 3600) is None
+    assert refuse(CONTROL, "me", 100 * SECOND, (), 600) == "it holds for 3600 s; allowed: 30 to 600"

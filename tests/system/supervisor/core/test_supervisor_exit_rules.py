@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 
 import pytest
@@ -22,18 +23,23 @@ class After:
     pause_s: int
 
 
+def start(pool: Pool, now_us: int) -> None:
+    for slot in pool.due(now_us):
+        pool.started(slot, now_us)
+
+
 def after(exit_kind: Exit, ran_s: int = 1, idle_s: int = 0) -> After:
     """End a worker for the third time, `idle_s` and `ran_s` after the second crash's restart."""
     pool = Pool(1, POLICY)
     now_us = 0
     for _ in range(2):
-        pool.started(*pool.due(now_us), now_us)
+        start(pool, now_us)
         pool.ended(0, Exit.CRASH, now_us)
         next_us = pool.next_us()
         assert next_us is not None
         now_us = next_us
     now_us += idle_s * SECOND
-    pool.started(*pool.due(now_us), now_us)
+    start(pool, now_us)
     now_us += ran_s * SECOND
     pool.ended(0, exit_kind, now_us)
     next_us = pool.next_us()
@@ -92,8 +98,7 @@ def probing(workers: int = 3, bugs: frozenset[str] = frozenset()) -> tuple[Pool,
     """A pool whose probe, slot 0, has just started, while the other slots run since time 0."""
     pool, now_us = Pool(workers, POLICY, bugs=bugs), 0
     for _ in range(CRASH_LIMIT):
-        for slot in pool.due(now_us):
-            pool.started(slot, now_us)
+        start(pool, now_us)
         pool.ended(0, Exit.CRASH, now_us)
         next_us = pool.next_us()
         assert next_us is not None
@@ -143,6 +148,30 @@ def test_while_a_probe_exists_the_ends_of_its_siblings_count_for_nothing(exit_ki
     assert (pool.circuit, pool.due(now_us + 59 * SECOND)) == (Circuit.PROBING, ())
     assert set(pool.due(now_us + 60 * SECOND)) == {1}
     assert pool.circuit is Circuit.CLOSED
+
+
+def starts_of_crashers(bugs: frozenset[str]) -> int:
+    """Five minutes of eight slots: four crash after 0.1 s, four are recycled after 20 s."""
+    pool, now_us, starts = Pool(8, POLICY, bugs=bugs), 0, 0
+    ends: list[tuple[int, int]] = []
+    while now_us < 300 * SECOND:
+        for slot in pool.due(now_us):
+            pool.started(slot, now_us)
+            starts += slot < 4
+            heapq.heappush(ends, (now_us + (SECOND // 10 if slot < 4 else 20 * SECOND), slot))
+        next_us = pool.next_us()
+        times_us = [t for t in (next_us, ends[0][0] if ends else None) if t is not None]
+        now_us = max(now_us, min(times_us))
+        while ends and ends[0][0] <= now_us:
+            _, slot = heapq.heappop(ends)
+            pool.ended(slot, Exit.CRASH if slot < 4 else Exit.RECYCLE, now_us)
+    return starts
+
+
+def test_a_crash_loop_beside_healthy_siblings_is_held_down_unless_planted() -> None:
+    held = starts_of_crashers(frozenset())
+    assert held <= 4 + CRASH_LIMIT + 300 // 30
+    assert starts_of_crashers(frozenset({"circuit-closed-by-sibling"})) > 2 * held
 
 
 def test_planted_bug_lets_a_sibling_close_the_circuit() -> None:
