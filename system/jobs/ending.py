@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import traceback
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from ..client import BrokerError, Popped, SyncClient
@@ -25,8 +26,28 @@ TIMEOUT_ENDING_S: Final = 20.0
 """A worker that a timed-out job ends is gone after this, whatever its hook does."""
 
 
+_GiveBack = Callable[[WorkerSession, Batch], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a worker that ends has in hand.
+
+    Attributes:
+        batch: The batch that it works on.
+        ahead: The one that it had asked for ahead.
+        pop_id: The pop of unknown fate, or that brought `ahead`.
+    """
+
+    batch: Batch | None
+    ahead: Batch | None
+    pop_id: str | None
+
+
 def stop_gracefully(session: WorkerSession) -> None:
     """Settle the ack that is out, read the batch asked for ahead, hand back what did not start.
+
+    What the broker did not confirm stays in the journal, for the master to try once more.
 
     Raises:
         LeaseChannelBrokenError: The master is gone.
@@ -34,8 +55,7 @@ def stop_gracefully(session: WorkerSession) -> None:
     give_back = hand_back
     if "retry-ack-on-graceful-stop" in session.bugs:
         give_back = _release_by_retry
-    for batch in _withdraw(session):
-        give_back(session, batch)
+    _let_go(session, _withdraw(session), give_back)
 
 
 def end_by_timeout(session: WorkerSession, attempt: RunningAttempt) -> NoReturn:
@@ -82,17 +102,31 @@ def hand_back(session: WorkerSession, batch: Batch) -> bool:
     return result.success
 
 
-def _withdraw(session: WorkerSession) -> list[Batch]:
-    """Take the journal back, read what is in flight; returns the batches that are held."""
+def _let_go(session: WorkerSession, held: _Held, give_back: _GiveBack) -> None:
+    """Hand back what is held.
+
+    Until the broker has confirmed it, the journal says that it is owed: if this worker dies or
+    fails now, the master tries again, and is refused as a whole if the request had arrived.
+    """
+    if held.batch is not None:
+        plan = held.batch.plan(session.settings.queue, session.settings.consumer_group)
+        session.journal.begin(plan, held.batch.codes, held.pop_id)
+    if held.ahead is not None and give_back(session, held.ahead):
+        session.journal.set_pop(None)
+    if held.batch is not None and give_back(session, held.batch):
+        session.journal.withdraw()
+
+
+def _withdraw(session: WorkerSession) -> _Held:
+    """Take the journal back, read what is in flight; returns what is held."""
     session.channel.shutdown()
     session.journal.withdraw()
     # Without a batch of its own, the session writes nothing into the journal any more.
     current, session.batch = session.batch, None
     _read_last_ack(session)
-    batches = [] if current is None else [current]
-    batches += _read_last_pop(session)
-    session.journal.set_popping(False)
-    return batches
+    ahead = _read_last_pop(session)
+    pop_id = session.pop_id if session.journal.is_popping else None
+    return _Held(current, ahead, pop_id)
 
 
 def _read_last_ack(session: WorkerSession) -> None:
@@ -110,23 +144,28 @@ def _read_last_ack(session: WorkerSession) -> None:
     confirm_ack(session, waiting, results)
 
 
-def _read_last_pop(session: WorkerSession) -> list[Batch]:
+def _read_last_pop(session: WorkerSession) -> Batch | None:
+    """Read the batch asked for ahead; the journal names its pop until nothing is owed for it."""
     waiting = session.pending_pop
     if waiting is None:
-        return []
+        return None
     session.pending_pop = None
     popped = _finish_pop(session, waiting)
-    if popped is None or not popped.messages:
-        return []
+    if popped is None:
+        return None
+    if not popped.messages:
+        session.journal.set_pop(None)
+        return None
     deliveries = tuple(read_delivery(session.app, message) for message in popped.messages)
     lease_s = session.settings.lease_s
-    return [Batch(popped.lease_id, lease_s, waiting.requested_ns, deliveries)]
+    return Batch(popped.lease_id, lease_s, waiting.requested_ns, deliveries)
 
 
 def _finish_pop(session: WorkerSession, waiting: PendingPop) -> Popped | None:
     timeout_s = session.settings.settle_timeout_s
     if waiting.pending.call.wait_s > 0:
-        return session.pops.abandon(waiting.pending, timeout_s)
+        # Without an answer under way, the node has seen that nobody waits, and takes a claim back.
+        return session.pops.abandon(waiting.pending, timeout_s) or Popped()
     session.pops.shorten(waiting.pending, timeout_s)
     try:
         return session.pops.receive(waiting.pending, again=False).value
@@ -173,7 +212,7 @@ def _settle_timeout(session: WorkerSession, attempt: RunningAttempt) -> None:
             error,
         )
     )
-    batches = _withdraw(session)
+    held = _withdraw(session)
     # Whatever the handler was doing, this connection was not part of it.
     options = replace(session.acks.options, deadline_s=session.settings.settle_timeout_s * 4)
     session.acks = SyncClient(session.settings.client_endpoints(), options)
@@ -191,8 +230,7 @@ def _settle_timeout(session: WorkerSession, attempt: RunningAttempt) -> None:
             run=attempt.run,
             payload=attempt.payload,
         )
-    for held in batches:
-        hand_back(session, held)
+    _let_go(session, held, hand_back)
 
 
 def _die(session: WorkerSession) -> NoReturn:

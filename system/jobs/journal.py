@@ -6,10 +6,11 @@ place by one write, holds the batch's lease and one code per delivery. Writing o
 shorten the old state to its header, write the plan, write the first state; a state that does not
 fit its plan is refused. Nothing is synced: it only has to survive the death of the process.
 
-State file, ASCII, fixed length for a batch: popping `0`/`1`, index of the running delivery (4
-characters, blank when none), CLOCK_MONOTONIC nanoseconds when it started (20 digits), milliseconds
-that the retry on the wire pauses (10 digits), and, after this header of 35 bytes, the lease id, a
-blank, the codes, a newline.
+State file, ASCII, fixed length for a batch: request id of the pop whose answer is not dealt with
+(32 characters, blank when there is none), index of the running delivery (4 characters, blank when
+none), CLOCK_MONOTONIC nanoseconds when it started (20 digits), milliseconds that the retry on the
+wire pauses (10 digits), and, after this header of 66 bytes, the lease id, a blank, the codes, a
+newline.
 """
 
 from __future__ import annotations
@@ -26,9 +27,14 @@ from .debts import Code, Debt, Plan
 
 PLAN_BYTES_MAX: Final = 16 << 20
 STATE_BYTES_MAX: Final = 4096
-HEADER_BYTES: Final = 35
+POP_ID_BYTES: Final = 32
+HEADER_BYTES: Final = POP_ID_BYTES + 34
 DELAY_MS_MAX: Final = 10**10 - 1
 
+_NO_POP: Final = b" " * POP_ID_BYTES
+_RUNNING: Final = slice(POP_ID_BYTES, POP_ID_BYTES + 4)
+_SINCE: Final = slice(_RUNNING.stop, _RUNNING.stop + 20)
+_DELAY: Final = slice(_SINCE.stop, HEADER_BYTES)
 _CODES: Final = frozenset(code.value for code in Code)
 
 
@@ -37,7 +43,7 @@ class WorkerDebts:
     """What a worker's journal says.
 
     Attributes:
-        popping: A pop was sent whose answer was not yet read and planned.
+        pop_id: Request id of a pop that was sent and whose answer was not yet read and planned.
         running: Id of the job that runs, None when none does.
         running_since_ns: CLOCK_MONOTONIC when it started; 0 when none runs.
         prefetched: Deliveries of the batch that have not started and are owed.
@@ -45,12 +51,17 @@ class WorkerDebts:
         refused: Why the journal was refused, None when it was not.
     """
 
-    popping: bool = False
+    pop_id: str | None = None
     running: str | None = None
     running_since_ns: int = 0
     prefetched: int = 0
     debts: tuple[Debt, ...] = ()
     refused: str | None = None
+
+    @property
+    def popping(self) -> bool:
+        """Whether the answer of a pop may have been unread."""
+        return self.pop_id is not None
 
 
 _PLAN_ENCODER = msgspec.json.Encoder()
@@ -67,31 +78,37 @@ class JournalWriter:
         self._state_path = state_path(directory, pid)
         self._pid = pid
         self._fd = -1
-        self._popping = b"0"
+        self._pop = _NO_POP
         self._tail = b""
+        self._is_owed = False
         self.error: OSError | None = None
         try:
             self._fd = os.open(self._state_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, _header(b"0", None, 0), 0)
+            os.pwrite(self._fd, _header(_NO_POP, None, 0), 0)
         except OSError as error:
             self._fail(error)
 
-    def set_popping(self, popping: bool) -> None:
-        """Say that a pop is about to be sent, or that its answer was dealt with."""
-        value = b"1" if popping else b"0"
-        if value == self._popping:
-            return
-        self._popping = value
-        self._write(value)
+    @property
+    def is_popping(self) -> bool:
+        """Whether a pop was sent whose answer was not dealt with."""
+        return self._pop != _NO_POP
 
-    def begin(self, plan: Plan, codes: Sequence[Code], popping: bool = False) -> None:
+    def set_pop(self, pop_id: str | None) -> None:
+        """Say which pop is about to be sent, or that its answer was dealt with."""
+        value = _NO_POP if pop_id is None else pop_id.encode()
+        assert len(value) == POP_ID_BYTES, f"a pop's id of {len(value)} B"
+        if value != self._pop:
+            self._pop = value
+            self._write(value)
+
+    def begin(self, plan: Plan, codes: Sequence[Code], pop_id: str | None = None) -> None:
         """Replace the old batch by a new one.
 
         Args:
             plan: The new batch.
             codes: What is owed for each of its deliveries.
-            popping: Whether another pop is on the wire meanwhile.
+            pop_id: A pop whose answer is not dealt with; None when this batch was its answer.
         """
         if self._fd < 0 or os.getpid() != self._pid:
             return
@@ -117,7 +134,7 @@ class JournalWriter:
         except OSError as error:
             self._fail(error)
             return
-        self._popping = b"1" if popping else b"0"
+        self._pop = _NO_POP if pop_id is None else pop_id.encode()
         self._tail = plan.lease.encode() + b" "
         self.write(codes, None, 0)
 
@@ -133,26 +150,29 @@ class JournalWriter:
             retry_delay_ms: Pause of the retry that goes out next.
         """
         assert self._tail or self._fd < 0, "a state without a plan"
+        self._is_owed = any(code is not Code.NOTHING for code in codes)
         line = "".join(codes).encode()
-        header = _header(self._popping, running, since_ns, retry_delay_ms)
+        header = _header(self._pop, running, since_ns, retry_delay_ms)
         self._write(header + self._tail + line + b"\n")
 
     def withdraw(self) -> None:
         """Owe nothing from now on."""
         if self._fd < 0 or os.getpid() != self._pid:
             return
+        self._is_owed = False
         try:
             os.ftruncate(self._fd, HEADER_BYTES)
-            os.pwrite(self._fd, _header(self._popping, None, 0), 0)
+            os.pwrite(self._fd, _header(self._pop, None, 0), 0)
         except OSError as error:
             self._fail(error)
 
     def close(self) -> None:
-        """Delete both files; nothing is owed."""
+        """Write no more, and delete both files unless they still say what is owed."""
         if self._fd >= 0 and os.getpid() == self._pid:
             os.close(self._fd)
             self._fd = -1
-            self._delete()
+            if not self._is_owed and self._pop == _NO_POP:
+                self._delete()
 
     def _write(self, data: bytes) -> None:
         if self._fd < 0 or os.getpid() != self._pid:
@@ -181,30 +201,34 @@ class JournalWriter:
                 self.error = error
 
 
-def read_debts(directory: str | Path, pid: int) -> WorkerDebts:
+def read_debts(directory: str | Path, name: int | str) -> WorkerDebts:
     """Read a worker's journal; of a dead worker it is final, of a living one a snapshot.
+
+    Args:
+        directory: Where it lies.
+        name: The worker's pid, or what the journal was renamed to.
 
     Returns:
         What it says. A journal that does not hold together says why in `refused` and owes nothing.
     """
     try:
-        state = Path(state_path(directory, pid)).read_bytes()
+        state = Path(state_path(directory, name)).read_bytes()
     except FileNotFoundError:
         return WorkerDebts()
     if len(state) < HEADER_BYTES:
         return WorkerDebts(refused=f"state of {len(state)} B is shorter than its header")
-    popping = state[:1] == b"1"
+    pop_id = state[:POP_ID_BYTES].decode("ascii", "replace").strip() or None
     if len(state) == HEADER_BYTES:
-        return WorkerDebts(popping=popping)
+        return WorkerDebts(pop_id)
     try:
-        plan = _PLAN_DECODER.decode(Path(plan_path(directory, pid)).read_bytes())
+        plan = _PLAN_DECODER.decode(Path(plan_path(directory, name)).read_bytes())
         debt, running, since_ns = _read_state(state, plan)
     except FileNotFoundError:
-        return WorkerDebts(popping=popping, refused="state without a plan")
+        return WorkerDebts(pop_id, refused="state without a plan")
     except (msgspec.DecodeError, ValueError) as error:
-        return WorkerDebts(popping=popping, refused=str(error))
+        return WorkerDebts(pop_id, refused=str(error))
     return WorkerDebts(
-        popping=popping,
+        pop_id=pop_id,
         running=running,
         running_since_ns=since_ns,
         prefetched=len(debt.unstarted),
@@ -212,33 +236,31 @@ def read_debts(directory: str | Path, pid: int) -> WorkerDebts:
     )
 
 
-def delete_journal(directory: str | Path, pid: int) -> None:
+def delete_journal(directory: str | Path, name: int | str) -> None:
     """Delete a worker's journal, complete or not."""
-    plan = plan_path(directory, pid)
-    for path in (state_path(directory, pid), plan, plan + ".tmp"):
+    plan = plan_path(directory, name)
+    for path in (state_path(directory, name), plan, plan + ".tmp"):
         Path(path).unlink(missing_ok=True)
 
 
-def delete_all_journals(directory: str | Path) -> None:
-    """Delete every journal; a master does so at start, before any worker lives."""
-    for pattern in ("*.plan", "*.plan.tmp", "*.state"):
-        for path in Path(directory).glob(pattern):
-            path.unlink(missing_ok=True)
+def list_journals(directory: str | Path) -> list[str]:
+    """Return the names of the journals in a directory that are more than a plan."""
+    return sorted(path.stem for path in Path(directory).glob("*.state"))
 
 
-def plan_path(directory: str | Path, pid: int) -> str:
-    """Where process `pid` keeps its plan."""
-    return os.path.join(directory, f"{pid}.plan")
+def plan_path(directory: str | Path, name: int | str) -> str:
+    """Where the plan of a journal is, whose name is its worker's pid."""
+    return os.path.join(directory, f"{name}.plan")
 
 
-def state_path(directory: str | Path, pid: int) -> str:
-    """Where process `pid` keeps its state."""
-    return os.path.join(directory, f"{pid}.state")
+def state_path(directory: str | Path, name: int | str) -> str:
+    """Where the state of a journal is, whose name is its worker's pid."""
+    return os.path.join(directory, f"{name}.state")
 
 
-def _header(popping: bytes, running: int | None, since_ns: int, retry_delay_ms: int = 0) -> bytes:
+def _header(pop: bytes, running: int | None, since_ns: int, retry_delay_ms: int = 0) -> bytes:
     index = b"    " if running is None else b"%4d" % running
-    return popping + index + b"%020d%010d" % (since_ns, min(retry_delay_ms, DELAY_MS_MAX))
+    return pop + index + b"%020d%010d" % (since_ns, min(retry_delay_ms, DELAY_MS_MAX))
 
 
 def _read_state(state: bytes, plan: Plan) -> tuple[Debt, str | None, int]:
@@ -253,9 +275,9 @@ def _read_state(state: bytes, plan: Plan) -> tuple[Debt, str | None, int]:
     unknown = set(codes) - _CODES
     if unknown:
         raise ValueError(f"state with unknown codes {sorted(unknown)}")
-    index = state[1:5].strip()
-    since_ns = int(state[5:25])
-    retry_delay_ms = int(state[25:HEADER_BYTES])
+    index = state[_RUNNING].strip()
+    since_ns = int(state[_SINCE])
+    retry_delay_ms = int(state[_DELAY])
     running = None
     if index:
         place = int(index)

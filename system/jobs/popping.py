@@ -61,7 +61,7 @@ def send_pop(session: WorkerSession, wait_s: float) -> None:
     It carries one id until it has brought a batch: when a node claimed for it and died before it
     could answer, the next pop is a repeat of that one and gets that claim, uncharged.
     """
-    session.journal.set_popping(True)
+    session.journal.set_pop(session.pop_id)
     requested_ns = time.monotonic_ns()
     pending = session.pops.send(_pop_call(session, wait_s), request_id=session.pop_id)
     session.pending_pop = PendingPop(pending, requested_ns)
@@ -88,11 +88,11 @@ def read_pop(session: WorkerSession) -> Batch | None:
             session.pending_pop = None
             # A pop of unknown fate may have claimed: a death soon after would charge that claim.
             if error.definite:
-                session.journal.set_popping(False)
+                session.journal.set_pop(None)
             raise
     session.pending_pop = None
     if not popped.messages:
-        session.journal.set_popping(False)
+        session.journal.set_pop(None)
         return None
     session.pop_id = new_pop_id()
     batch = make_batch(session, popped, waiting.requested_ns)
@@ -101,7 +101,7 @@ def read_pop(session: WorkerSession) -> Batch | None:
         # Copies go to the ends of their partitions: that it was held is put on record.
         _tell(session, batch)
         hand_back(session, batch)
-        session.journal.set_popping(False)
+        session.journal.set_pop(None)
         return None
     begin_batch(session, batch)
     return batch

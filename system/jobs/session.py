@@ -190,7 +190,7 @@ class WorkerSession:
             self.channel.pops(failing_since_ns)
 
     def close(self) -> None:
-        """Close everything; the journal owes nothing any more."""
+        """Close everything; the journal stays only where this worker could not settle it."""
         self.close_connections()
         self.journal.close()
 

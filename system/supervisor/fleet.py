@@ -309,10 +309,10 @@ class Fleet:
             DeadLease(held.lease, held.watch.expiry_us, held.watch.is_fenced)
             for held in worker.leases.values()
         ]
-        debts = hand_backs.take_debts(worker.pid)
-        if held:
+        journal = hand_backs.take_journal(worker.pid)
+        if held or journal.is_owed:
             nursery.start_soon(
-                hand_backs.settle, worker.pid, held, debts, worker.shutdown_said, leases.answered_by
+                hand_backs.settle, journal, held, worker.shutdown_said, leases.answered_by
             )
         if reply.marker == "restart" and worker.server is self._link and not worker.was_asked:
             self.restarts_wanted += 1

@@ -1,4 +1,4 @@
-"""Sending back what a dead worker had not begun: once, under its lease, and on record."""
+"""Sending back what a dead worker had not begun: under its lease, one id, and on record."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
+import trio
 
 from ..bugs import Bugs
-from ..client import AsyncClient, BrokerError, Endpoint, calls
-from ..client.errors import CODE_REFUSED
+from ..client import AsyncClient, BrokerError, Endpoint, Popped, calls
 from ..jobs.debts import Debt, after_refusal, hand_back_operations
-from ..jobs.journal import delete_journal, read_debts
+from ..jobs.settings import WorkerSettings
+from ..jobs.unread import unread_call, unread_debt
 from .clock import now_us, sleep_until_us
 from .core.handback import (
     DeadLease,
@@ -28,8 +29,13 @@ from .core.handback import (
     decide_rest,
     without_fence,
 )
+from .left_journals import LeftJournal, LeftJournals
 from .logbook import Logbook
 from .records import HandBack, append_line
+
+CHARGES: Final = "crash-charges-prefetched"
+"""The planted defect under which nothing goes back."""
+_US: Final = 1_000_000
 
 Result = Literal["sent", "refused", "unknown", "skipped"]
 
@@ -47,10 +53,11 @@ class HandBackService:
     """Settles the leases of dead workers.
 
     Args:
-        client: Asks the broker; its tries end within the policy's budget.
+        client: Asks the broker; several of its tries fit into the policy's budget.
         endpoints: The broker's nodes, in the client's order.
         policy: Bounds.
-        journals: Directory of the workers' journals.
+        journals: What dead workers left.
+        worker: How the workers consume.
         record: File that every outcome is appended to.
         bugs: Planted defects.
         log: The master's log.
@@ -61,7 +68,8 @@ class HandBackService:
         client: AsyncClient,
         endpoints: Sequence[Endpoint],
         policy: HandBackPolicy,
-        journals: Path,
+        journals: LeftJournals,
+        worker: WorkerSettings,
         record: Path,
         bugs: Bugs,
         log: Logbook,
@@ -70,48 +78,93 @@ class HandBackService:
         self._endpoints = tuple(endpoints)
         self._policy = policy
         self._journals = journals
+        self._worker = worker
         self._record = record
         self._bugs = bugs
         self._log = log
 
-    def take_debts(self, pid: int) -> tuple[Debt, ...]:
-        """Read and delete the journal of a dead worker; a refused journal owes nothing."""
-        debts = read_debts(self._journals, pid)
-        delete_journal(self._journals, pid)
-        if debts.refused is not None:
-            self._log.warning("journal refused", worker=pid, reason=debts.refused)
-        return debts.debts
+    def take_journal(self, pid: int) -> LeftJournal:
+        """Take the journal of a dead worker; a refused one owes nothing."""
+        journal = self._journals.take(pid)
+        if journal.debts.refused is not None:
+            self._log.warning("journal refused", worker=pid, reason=journal.debts.refused)
+        return journal
+
+    async def settle_left(self) -> None:
+        """Settle what workers of a dead master had in hand."""
+        async with trio.open_nursery() as nursery:
+            for journal in self._journals.unsettled():
+                nursery.start_soon(self.settle, journal, (), False, None)
 
     async def settle(
         self,
-        pid: int,
+        journal: LeftJournal,
         leases: Sequence[DeadLease],
-        debts: Sequence[Debt],
         shutdown_said: bool,
         first: Endpoint | None,
     ) -> None:
         """Hand back, or decide against it, for every lease that a dead worker held.
 
+        So goes what it had been sent and had not read, and what it owes under a lease that this
+        master does not keep: nobody here knows how long that lives, so the broker is asked. In the
+        end the journal is gone.
+
         Args:
-            pid: The worker.
+            journal: What it left.
             leases: What it held.
-            debts: What its journal owes.
             shutdown_said: Whether it settled by itself.
             first: The node to ask first: one that answered lately.
         """
+        pid, debts = journal.pid, journal.debts.debts
         for lease in leases:
             debt = next((d for d in debts if d.lease == lease.lease), None)
             journal_lease = debt.lease if debt is not None else None
             if debt is None and debts:
                 journal_lease = debts[0].lease
+            # What a worker settles by itself leaves its journal only when the broker confirms it.
+            settles = shutdown_said and debt is None
             decision = decide_hand_back(
-                now_us(), lease, journal_lease, shutdown_said, self._policy, self._bugs
+                now_us(), lease, journal_lease, settles, self._policy, self._bugs
             )
             if isinstance(decision, Skip) or debt is None:
                 reason = decision.reason if isinstance(decision, Skip) else "no journal"
                 self._write(pid, lease.lease, debt, "skipped", reason, time.monotonic_ns())
                 continue
             await self._send(pid, lease, debt, decision, first)
+        kept = {lease.lease for lease in leases}
+        for debt in debts:
+            if debt.lease not in kept and CHARGES not in self._bugs:
+                expiry_us = now_us() + round(debt.plan.lease_s * _US)
+                lease = DeadLease(debt.lease, expiry_us, is_fenced=False)
+                await self._send(pid, lease, debt, Send(now_us()), first)
+        if journal.debts.pop_id is not None and CHARGES not in self._bugs:
+            await self._settle_unread(pid, journal.debts.pop_id, first)
+        self._journals.delete(journal)
+
+    async def _settle_unread(self, pid: int, pop_id: str, first: Endpoint | None) -> None:
+        """Hand back what a worker's last pop had claimed, if it had claimed anything."""
+        requested_us = now_us()
+        try:
+            popped: Popped = (
+                await self._client.call(
+                    unread_call(self._worker, pop_id),
+                    request_id=pop_id,
+                    deadline_s=self._policy.budget_us / _US,
+                    first_endpoint=self._index(first),
+                )
+            ).value
+        except BrokerError as error:
+            self._log.warning("last pop unknown", worker=pid, error=str(error))
+            return
+        if not popped.messages:
+            return
+        debt = unread_debt(self._worker, popped, requested_us * 1000)
+        expiry_us = requested_us + round(self._worker.lease_s * _US)
+        lease = DeadLease(popped.lease_id, expiry_us, is_fenced=False)
+        await self._send(pid, lease, debt, Send(now_us()), first)
+
+    def _index(self, first: Endpoint | None) -> int:
+        return self._endpoints.index(first) if first in self._endpoints else 0
 
     async def _send(
         self, pid: int, lease: DeadLease, debt: Debt, decision: Send, first: Endpoint | None
@@ -138,33 +191,20 @@ class HandBackService:
             send = again
 
     async def _transact(self, body: Json, first: Endpoint | None) -> _Outcome:
-        """Send a transaction once; another node is asked only if a connection failed outright."""
-        call = calls.transaction(body)
-        start = self._endpoints.index(first) if first in self._endpoints else 0
-        deadline_us = now_us() + self._policy.budget_us
-        detail = "no node took a connection"
-        for step in range(len(self._endpoints)):
-            left_s = (deadline_us - now_us()) / 1_000_000
-            if left_s <= 0:
-                break
-            try:
-                answer = await self._client.call(
-                    call,
-                    deadline_s=left_s,
-                    first_endpoint=(start + step) % len(self._endpoints),
-                    again=False,
-                )
-            except BrokerError as error:
-                detail = str(error)
-                if error.code == CODE_REFUSED:
-                    continue
-                return _Outcome("refused" if error.definite else "unknown", detail)
-            value = answer.value
-            if value.success:
-                return _Outcome("sent", "")
-            reason = value.reason or ""
-            return _Outcome("refused", value.error or reason or "no reason given", reason)
-        return _Outcome("refused", detail)
+        """Send a transaction; where no answer comes, again under its id, within the budget."""
+        try:
+            answer = await self._client.call(
+                calls.transaction(body),
+                deadline_s=self._policy.budget_us / _US,
+                first_endpoint=self._index(first),
+            )
+        except BrokerError as error:
+            return _Outcome("refused" if error.definite else "unknown", str(error))
+        value = answer.value
+        if value.success:
+            return _Outcome("sent", "")
+        reason = value.reason or ""
+        return _Outcome("refused", value.error or reason or "no reason given", reason)
 
     def _write(
         self, pid: int, lease: str, debt: Debt | None, result: Result, reason: str, t_ns: int

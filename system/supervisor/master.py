@@ -67,13 +67,14 @@ class Master:
         self._renewing = AsyncClient(
             endpoints, replace(patient, try_timeout_s=config.renewal.timeout_s)
         )
-        budget_s = config.hand_back_policy().budget_us / 1e6
-        self._handing = AsyncClient(endpoints, replace(patient, try_timeout_s=budget_s))
+        try_s = config.hand_back_policy().budget_us / 1e6 / len(endpoints)
+        self._handing = AsyncClient(endpoints, replace(patient, try_timeout_s=try_s))
         self._hand_backs = HandBackService(
             self._handing,
             endpoints,
             config.hand_back_policy(),
-            directory.workers,
+            directory.left_journals(),
+            settings,
             directory.hand_backs,
             bugs,
             log,
@@ -139,6 +140,7 @@ class Master:
             self._state = "running"
             # Workers are all dead when the inner one ends; their hand-backs may be on the way.
             async with trio.open_nursery() as settling, trio.open_nursery() as working:
+                settling.start_soon(self._hand_backs.settle_left)
                 working.start_soon(self._fleet.keep)
                 working.start_soon(self._pools.keep)
                 working.start_soon(self._servers.keep, first, settling, leases, self._hand_backs)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from .control_files import FOLDER
+from .left_journals import LeftJournals
 
 SOCKET_PATH_BYTES_MAX: Final = 100
 _PRIVATE: Final = 0o700
@@ -113,6 +114,15 @@ class StateDirectory:
         """Where workers keep journals and exit markers."""
         return self.root / "workers"
 
+    @property
+    def left(self) -> Path:
+        """Where journals of dead workers lie until they are settled."""
+        return self.root / "left"
+
+    def left_journals(self) -> LeftJournals:
+        """Return the journals of dead workers."""
+        return LeftJournals(self.workers, self.left)
+
     def lease_socket(self) -> Path:
         """Return where workers report their leases.
 
@@ -140,10 +150,14 @@ class StateDirectory:
     def clear_workers(self) -> None:
         """Make the workers' directory, and delete what earlier workers left in it.
 
+        Their journals are kept aside, for what they owe.
+
         Raises:
             StateDirectoryError: The directory is not this user's.
         """
         make_private(self.workers)
+        make_private(self.left)
+        self.left_journals().rescue()
         for path in self.workers.iterdir():
             if path.is_file() or path.is_symlink():
                 path.unlink(missing_ok=True)

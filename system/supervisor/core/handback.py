@@ -2,8 +2,9 @@
 
 The worker left a journal: which of its leased jobs it had finished, started, or never begun. The
 holder of the lease sends that as one transaction that the broker refuses as a whole unless the
-lease still holds. It is sent once: a second one would double every copy. Only one that was refused
-for certain, because the worker's own last request had arrived, is followed by what is left of it.
+lease still holds. It is one request: where no answer comes, it is asked again under its id, and the
+broker gives its first answer. Only one that was refused for certain, because the worker's own last
+request had arrived, is followed by what is left of it.
 """
 
 from __future__ import annotations

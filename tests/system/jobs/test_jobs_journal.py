@@ -14,8 +14,8 @@ from atleastonce.system.jobs.journal import (
     HEADER_BYTES,
     JournalWriter,
     WorkerDebts,
-    delete_all_journals,
     delete_journal,
+    list_journals,
     plan_path,
     read_debts,
     state_path,
@@ -24,6 +24,7 @@ from atleastonce.system.jobs.journal import (
 from .deliveries import LEASE, make_batch, make_delivery, make_message
 
 PID = os.getpid()
+POP = "0123456789abcdef" * 2
 
 
 def begin(folder: Path, batch: Batch) -> JournalWriter:
@@ -45,17 +46,29 @@ def test_fresh_journal_owes_nothing(tmp_path: Path) -> None:
     assert read_debts(tmp_path, PID) == WorkerDebts()
 
 
-def test_popping_is_known_before_there_is_a_plan(tmp_path: Path) -> None:
+def test_pop_is_known_by_its_id_before_there_is_a_plan(tmp_path: Path) -> None:
     journal = JournalWriter(tmp_path, PID)
-    journal.set_popping(True)
+    journal.set_pop(POP)
+    assert read_debts(tmp_path, PID).pop_id == POP
     assert read_debts(tmp_path, PID).popping
-    journal.set_popping(False)
-    assert not read_debts(tmp_path, PID).popping
+    journal.set_pop(None)
+    assert read_debts(tmp_path, PID) == WorkerDebts()
+
+
+def test_pop_ahead_is_known_beside_the_batch_in_hand(tmp_path: Path) -> None:
+    batch = make_batch("a", "b")
+    journal = begin(tmp_path, batch)
+    journal.set_pop(POP)
+    record(journal, batch)
+    debts = read_debts(tmp_path, PID)
+    assert (debts.pop_id, debts.prefetched) == (POP, 2)
+    journal.withdraw()
+    assert read_debts(tmp_path, PID) == WorkerDebts(POP)
 
 
 def test_planned_batch_is_owed_unstarted(tmp_path: Path) -> None:
     journal = JournalWriter(tmp_path, PID)
-    journal.set_popping(True)
+    journal.set_pop(POP)
     batch = make_batch("a", "b")
     journal.begin(batch.plan("q", "g"), batch.codes)
     debts = read_debts(tmp_path, PID)
@@ -163,9 +176,9 @@ def test_new_plan_beside_the_old_state_is_refused(tmp_path: Path) -> None:
         (lambda state: state + b"x", "where its plan wants"),
         (lambda state: state[:HEADER_BYTES] + state[HEADER_BYTES:].replace(b"u", b"z"), "unknown"),
         (lambda state: state[:7], "shorter than its header"),
-        (lambda state: state[:1] + b"   9" + state[5:], "runs delivery 9 of 2"),
-        (lambda state: state[:1] + b"  -1" + state[5:], "runs delivery -1 of 2"),
-        (lambda state: state[:1] + b"abcd" + state[5:], "invalid literal"),
+        (lambda state: state[:32] + b"   9" + state[36:], "runs delivery 9 of 2"),
+        (lambda state: state[:32] + b"  -1" + state[36:], "runs delivery -1 of 2"),
+        (lambda state: state[:32] + b"abcd" + state[36:], "invalid literal"),
     ],
     ids=["short", "long", "code", "header", "index", "negative", "letters"],
 )
@@ -206,7 +219,7 @@ def test_failed_write_deletes_both_files_and_ends_journaling(tmp_path: Path) -> 
     assert not os.path.exists(state_path(folder, PID))
     assert not os.path.exists(plan_path(folder, PID))
     record(journal, batch)
-    journal.set_popping(True)
+    journal.set_pop(POP)
     assert read_debts(folder, PID) == WorkerDebts()
 
 
@@ -227,7 +240,7 @@ def test_forked_child_writes_nothing(tmp_path: Path) -> None:
     journal = begin(tmp_path, batch)
     pid = os.fork()
     if pid == 0:
-        journal.set_popping(True)
+        journal.set_pop(POP)
         journal.withdraw()
         journal.close()
         os._exit(0)
@@ -236,16 +249,28 @@ def test_forked_child_writes_nothing(tmp_path: Path) -> None:
     assert not read_debts(tmp_path, PID).popping
 
 
-def test_closed_journal_leaves_no_file(tmp_path: Path) -> None:
-    begin(tmp_path, make_batch("a", "b")).close()
+def test_closed_journal_that_owes_nothing_leaves_no_file(tmp_path: Path) -> None:
+    journal = begin(tmp_path, make_batch("a", "b"))
+    journal.withdraw()
+    journal.close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_journals_are_deleted_one_by_one_or_all(tmp_path: Path) -> None:
+def test_closed_journal_keeps_what_is_owed_again_and_a_pop_of_unknown_fate(tmp_path: Path) -> None:
+    batch = make_batch("a", "b")
+    journal = begin(tmp_path, batch)
+    journal.set_pop(POP)
+    journal.withdraw()
+    assert read_debts(tmp_path, PID) == WorkerDebts(POP)
+    journal.begin(batch.plan("q", "g"), batch.codes, POP)
+    journal.close()
+    debts = read_debts(tmp_path, PID)
+    assert (debts.pop_id, debts.prefetched) == (POP, 2)
+
+
+def test_journals_are_listed_and_deleted_by_name(tmp_path: Path) -> None:
     begin(tmp_path, make_batch("a", "b"))
+    assert list_journals(tmp_path) == [str(PID)]
     delete_journal(tmp_path, PID)
     assert list(tmp_path.iterdir()) == []
     delete_journal(tmp_path, PID)
-    begin(tmp_path, make_batch("a", "b"))
-    delete_all_journals(tmp_path)
-    assert list(tmp_path.iterdir()) == []

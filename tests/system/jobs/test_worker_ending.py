@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from atleastonce.system.jobs import JobContext
@@ -13,6 +14,11 @@ from atleastonce.system.jobs.exitmark import ExitMark, take_mark
 
 from .machine_broker import Asked, Fault, MachineBroker
 from .worker_process import Bench
+
+
+def decoded(body: object) -> object:
+    """A request's body as plain values."""
+    return msgspec.json.decode(msgspec.json.encode(body))
 
 
 def queue_four(broker: MachineBroker, first: str = "gated") -> None:
@@ -148,6 +154,32 @@ def test_hand_back_that_fails_leaves_the_jobs_to_their_lease(
     assert broker.pop_all() == []
     broker.expire_leases()
     assert sorted(broker.pop_all()) == [("b", 2), ("c", 2), ("d", 2)]
+
+
+@pytest.mark.parametrize("fault", [Fault.HOLD_ANSWER, Fault.LOSE_REQUEST])
+def test_worker_killed_while_it_hands_back_still_owes_it_and_once_is_enough(
+    bench: Bench, broker: MachineBroker, fault: Fault
+) -> None:
+    from atleastonce.system.jobs.debts import hand_back_operations
+    from atleastonce.system.jobs.journal import read_debts
+
+    broker.fault = lambda asked: fault if asked.kind == "transaction" else None
+    queue_four(broker)
+    pid = bench.start(prefetch=4, settle_timeout_s=15.0)
+    bench.wait_for_records("AttemptStarting", 1)
+    os.kill(pid, signal.SIGTERM)
+    bench.gate.open()
+    bench.wait_for(lambda: "transaction" in broker.kinds())
+    os.kill(pid, signal.SIGKILL)
+    bench.wait_exit(pid)
+    broker.fault = lambda _: None
+    broker.release()
+    (debt,) = read_debts(bench.states, pid).debts
+    assert (debt.ran, debt.unstarted) == ((), ("b", "c", "d"))
+    body = hand_back_operations(debt)
+    again = broker.ask("POST", "/api/v1/transaction", decoded(body))
+    assert again["success"] is (fault is Fault.LOSE_REQUEST)
+    assert sorted(broker.pop_all()) == [("b", 1), ("c", 1), ("d", 1)]
 
 
 def test_stop_does_not_wait_long_for_a_broker_that_is_gone(
