@@ -312,7 +312,12 @@ class Fleet:
         journal = hand_backs.take_journal(worker.pid)
         if held or journal.is_owed:
             nursery.start_soon(
-                hand_backs.settle, journal, held, worker.shutdown_said, leases.answered_by
+                hand_backs.settle,
+                journal,
+                held,
+                worker.shutdown_said,
+                leases.answered_by,
+                worker.crew.settings,
             )
         if reply.marker == "restart" and worker.server is self._link and not worker.was_asked:
             self.restarts_wanted += 1

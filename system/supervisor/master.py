@@ -69,17 +69,17 @@ class Master:
         )
         try_s = config.hand_back_policy().budget_us / 1e6 / len(endpoints)
         self._handing = AsyncClient(endpoints, replace(patient, try_timeout_s=try_s))
+        crews, pools = build_crews(config, self._fill, bugs)
         self._hand_backs = HandBackService(
             self._handing,
             endpoints,
             config.hand_back_policy(),
             directory.left_journals(),
-            settings,
+            [crew.settings for crew in crews],
             directory.hand_backs,
             bugs,
             log,
         )
-        crews, pools = build_crews(config, self._fill, bugs)
         self._fleet = Fleet(crews, directory, bugs, log, self._change)
         self._pools = PoolKeeping(config, pools, self._fleet, directory, log)
         self._servers = ForkServers(config, directory, self._fleet, self._own, log)
