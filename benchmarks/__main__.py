@@ -10,6 +10,7 @@ from .peer_runs import PeersMissingError
 NAMES = (
     "failover",
     "hand_back",
+    "scale_up",
     "worker_memory",
     "checker",
     "drain",

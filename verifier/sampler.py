@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -125,12 +125,14 @@ def _share(part_ns: int, whole_ns: int) -> float:
 
 
 def name_processes(
-    running: Callable[[], Mapping[int, str]], supervisor: SupervisorWatch
+    running: Callable[[], Mapping[int, str]], supervisors: Sequence[SupervisorWatch]
 ) -> Mapping[int, str]:
     """Name this process, the nodes, the master, the fork server and the workers by pid."""
     names = {os.getpid(): VERIFIER, **running()}
-    status = supervisor.read()
-    if status is not None and status.master in names:
+    for supervisor in supervisors:
+        status = supervisor.read()
+        if status is None or status.master not in names:
+            continue
         if status.fork_server is not None:
             names[status.fork_server] = "fork-server"
         names |= {worker.pid: f"worker {worker.pid}" for worker in status.workers}

@@ -151,7 +151,11 @@ def payload_digest(data: object) -> str:
 
 def partition_of(job_id: str, partitions: int) -> str:
     """The stripe of a job without its own ordering key."""
-    number = int.from_bytes(hashlib.sha256(job_id.encode()).digest()[:8], "big") % partitions
+    return stripe(int.from_bytes(hashlib.sha256(job_id.encode()).digest()[:8], "big") % partitions)
+
+
+def stripe(number: int) -> str:
+    """The name of one of the partitions that jobs are spread over, counted from 0."""
     return f"p-{number:04d}"
 
 

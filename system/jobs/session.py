@@ -24,6 +24,7 @@ from .batch import Batch
 from .failed import FailedStore
 from .journal import JournalWriter
 from .leasewire import LeaseChannel
+from .runtimes import RuntimeWriter
 from .settings import WorkerSettings
 from .shared_state import SharedState
 from .signals import WorkerSignals
@@ -101,6 +102,7 @@ class WorkerSession:
         self.pop_id = new_pop_id()
         self.attempt: RunningAttempt | None = None
         self.failing_since_ns: int | None = None
+        self.runtimes = RuntimeWriter(settings.state_dir, self.pid) if settings.telemetry else None
         self.handled = 0
         self.last_job_s = 0.0
         self.started_s = time.monotonic()

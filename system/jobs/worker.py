@@ -101,7 +101,10 @@ def _run_batch(session: WorkerSession, batch: Batch) -> None:
             raise LeaseChannelBrokenError("closed by the master")
         pop_ahead(session, batch, index)
         if batch.stages[index] is Stage.UNSTARTED:
+            handled = session.handled
             pick_up(session, batch, index)
+            if session.runtimes is not None and session.handled > handled:
+                session.runtimes.note(session.last_job_s)
             if session.settings.rest_s > 0 and not _is_over(session):
                 session.signals.pause(session.settings.rest_s)
         index = batch.next_unstarted(index)

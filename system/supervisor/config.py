@@ -132,6 +132,10 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         renewal = self.renewal_policy()
         return _us(self.worker.retry_after_s) - renewal.interval_us - renewal.margin_us
 
+    def renews(self) -> bool:
+        """Tell whether workers' leases are renewed."""
+        return isinstance(self.control, msgspec.UnsetType) or self.control.lease_renewal
+
     def planted(self) -> Bugs:
         """Return the planted defects that are on."""
         return frozenset(self.bugs)

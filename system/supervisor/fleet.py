@@ -1,10 +1,10 @@
-"""The workers of one pool: when they start, what their ends mean, and how all are stopped."""
+"""The workers: when they start, what their ends mean, and how all are stopped."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,22 +13,24 @@ import trio
 from ..bugs import Bugs
 from ..jobs.exitmark import take_mark
 from ..jobs.journal import read_debts
-from ..jobs.settings import WorkerSettings
 from .clock import now_us
 from .core.exits import Exit, classify_exit
 from .core.handback import DeadLease
-from .core.pool import Circuit, Pool, RestartPolicy
+from .core.pool import Circuit
+from .crew import Crew
 from .fork_link import ForkLink
 from .forkwire import Exited, Forked, ForkFailed, ForkReply
 from .hand_back import HandBackService
 from .leases import LeaseService
 from .linux import kill_group
 from .logbook import Logbook
-from .records import append_line, make_death
+from .records import WorkerState, append_line, make_death
 from .statedir import StateDirectory
 from .worker_handle import Worker, open_pidfd
 
 FORK_BUDGET_S: Final = 5.0
+IDLEST: Final[tuple[WorkerState, ...]] = ("idle", "prefetched", "running")
+"""Whom a crew that shrinks loses first."""
 _US: Final = 1_000_000
 _KILLED_STATUS: Final = int(signal.SIGKILL)
 
@@ -38,17 +40,16 @@ class _Request:
     """A fork that was asked for and not answered yet."""
 
     server: ForkLink
+    crew: Crew
     slot: int
     deadline_us: int
 
 
 class Fleet:
-    """The pool's workers.
+    """The workers of one master.
 
     Args:
-        size: How many.
-        policy: Delays and bounds of restarts.
-        settings: What each worker is set to.
+        crews: Each kind of them.
         directory: The state directory.
         bugs: Planted defects.
         log: The master's log.
@@ -56,7 +57,6 @@ class Fleet:
 
     Attributes:
         workers: The living ones, by pid.
-        pool: Slots and circuit.
         stopping: Whether no worker starts any more.
         paused: Whether none starts until `resume`.
         restarts_wanted: How many workers of the present code ended, unasked, with a marker that
@@ -65,20 +65,17 @@ class Fleet:
 
     def __init__(
         self,
-        size: int,
-        policy: RestartPolicy,
-        settings: WorkerSettings,
+        crews: Sequence[Crew],
         directory: StateDirectory,
         bugs: Bugs,
         log: Logbook,
         changed: Callable[[], None],
     ) -> None:
         self.workers: dict[int, Worker] = {}
-        self.pool = Pool(size, policy, bugs=bugs)
+        self._crews = tuple(crews)
         self.stopping = False
         self.paused = False
         self.restarts_wanted = 0
-        self._settings = settings
         self._directory = directory
         self._bugs = bugs
         self._log = log
@@ -94,6 +91,17 @@ class Fleet:
         """Whether no worker lives and none is being started."""
         return not self.workers and not self._requests
 
+    @property
+    def desired(self) -> int:
+        """How many workers there should be now."""
+        return sum(crew.pool.active for crew in self._crews)
+
+    @property
+    def circuit(self) -> Circuit:
+        """The worst state of a circuit: open, then probing, then closed."""
+        states = {crew.pool.circuit for crew in self._crews}
+        return next(c for c in (Circuit.OPEN, Circuit.PROBING, Circuit.CLOSED) if c in states)
+
     async def keep(self) -> None:
         """Start workers whenever a slot is due; runs for ever."""
         while True:
@@ -101,8 +109,8 @@ class Fleet:
             if not self.stopping:
                 self._check_budget(now)
             if self._link is not None and not self.stopping and not self.paused:
-                for slot in self.pool.due(now):
-                    await self._fork(self._link, slot)
+                for crew in self._crews:
+                    await self._start_due(crew, now)
             await self._wait()
 
     async def follow(
@@ -134,7 +142,7 @@ class Fleet:
         for number, request in list(self._requests.items()):
             if request.server is link:
                 del self._requests[number]
-                self.pool.start_failed(request.slot, now)
+                request.crew.pool.start_failed(request.slot, now)
         for worker in [w for w in self.workers.values() if w.server is link]:
             exited = await self._adopt(worker)
             self._obey(link, exited, nursery, leases, hand_backs)
@@ -190,11 +198,40 @@ class Fleet:
         for worker in self.workers.values():
             worker.kill_with_group()
 
-    async def _fork(self, link: ForkLink, slot: int) -> None:
+    def grow(self, crew: Crew, count: int) -> None:
+        """Have a crew get so many workers more."""
+        for _ in range(count):
+            crew.pool.open(now_us())
+        self._happened()
+
+    def shrink(self, crew: Crew, count: int) -> None:
+        """Have a crew lose so many workers: first those that wait to start, then the idlest.
+
+        Each finishes the job that it runs.
+        """
+        vacant = crew.pool.vacant()[:count]
+        for slot in vacant:
+            crew.pool.close(slot)
+        own = [w for w in self.workers.values() if w.crew is crew and not w.was_asked]
+        own.sort(key=lambda worker: (IDLEST.index(worker.state), -worker.started_us))
+        for worker in own[: count - len(vacant)]:
+            crew.pool.close(worker.slot)
+            worker.ask_to_end(signal.SIGTERM)
+            self._log.info("worker not needed", worker=worker.pid, crew=crew.name)
+        self._happened()
+
+    async def _start_due(self, crew: Crew, now: int) -> None:
+        for slot in crew.pool.due(now):
+            if self._link is None:
+                crew.pool.start_failed(slot, now)
+            else:
+                await self._fork(self._link, crew, slot)
+
+    async def _fork(self, link: ForkLink, crew: Crew, slot: int) -> None:
         self._numbers += 1
         deadline_us = now_us() + round(FORK_BUDGET_S * _US)
-        self._requests[self._numbers] = _Request(link, slot, deadline_us)
-        await link.fork(self._numbers, self._settings)
+        self._requests[self._numbers] = _Request(link, crew, slot, deadline_us)
+        await link.fork(self._numbers, crew.settings)
 
     def _check_budget(self, now: int) -> None:
         late = {r.server for r in self._requests.values() if r.deadline_us <= now}
@@ -209,9 +246,9 @@ class Fleet:
         """Wait until a slot or a fork's deadline is due, or something happened."""
         requests = self._requests.values()
         due = [r.deadline_us for r in requests if r.server not in self._given_up]
-        next_us = self.pool.next_us()
-        if next_us is not None and self._link is not None and not self.paused:
-            due.append(next_us)
+        if self._link is not None and not self.paused:
+            nexts = (crew.pool.next_us() for crew in self._crews)
+            due += [next_us for next_us in nexts if next_us is not None]
         if self.stopping or not due:
             await self._news.wait()
             return
@@ -231,7 +268,8 @@ class Fleet:
             self._forked(link, reply, now)
         elif isinstance(reply, ForkFailed):
             self._log.error("fork failed", error=reply.error)
-            self.pool.start_failed(self._requests.pop(reply.id).slot, now)
+            request = self._requests.pop(reply.id)
+            request.crew.pool.start_failed(request.slot, now)
         else:
             assert isinstance(reply, Exited), f"{reply} after the boot"
             self._exited(reply, now, nursery, leases, hand_backs)
@@ -244,12 +282,14 @@ class Fleet:
         self._changed()
 
     def _forked(self, link: ForkLink, reply: Forked, now: int) -> None:
-        slot = self._requests.pop(reply.id).slot
-        worker = Worker(slot, link, reply.pid, open_pidfd(reply.pid), now)
+        request = self._requests.pop(reply.id)
+        crew, slot = request.crew, request.slot
+        worker = Worker(crew, slot, link, reply.pid, open_pidfd(reply.pid), now)
         self.workers[reply.pid] = worker
-        self.pool.started(slot, now)
-        self._log.info("worker started", worker=reply.pid, slot=slot)
-        if self.stopping or self.paused:
+        crew.pool.started(slot, now)
+        named = {"crew": crew.name} if crew.name else {}
+        self._log.info("worker started", worker=reply.pid, slot=slot, **named)
+        if self.stopping or self.paused or crew.pool.is_closing(slot):
             worker.ask_to_end(signal.SIGTERM)
         elif self._link is not link:
             # It was on its way when newer code took over.
@@ -272,15 +312,21 @@ class Fleet:
         journal = hand_backs.take_journal(worker.pid)
         if held or journal.is_owed:
             nursery.start_soon(
-                hand_backs.settle, journal, held, worker.shutdown_said, leases.answered_by
+                hand_backs.settle,
+                journal,
+                held,
+                worker.shutdown_said,
+                leases.answered_by,
+                worker.crew.settings,
             )
         if reply.marker == "restart" and worker.server is self._link and not worker.was_asked:
             self.restarts_wanted += 1
         kind = classify_exit(reply.status, reply.marker, self._bugs, was_asked=worker.was_asked)
         if kind is Exit.CRASH and worker.was_killed:
             kind = Exit.KILLED
-        before = self.pool.circuit
-        self.pool.ended(worker.slot, kind, now)
+        pool = worker.crew.pool
+        before = pool.circuit
+        pool.ended(worker.slot, kind, now)
         self._log.info(
             "worker ended",
             worker=worker.pid,
@@ -288,14 +334,15 @@ class Fleet:
             status=reply.status,
             marker=reply.marker,
             exit=kind.value,
-            crashes=self.pool.crashes,
+            crashes=pool.crashes,
         )
-        if self.pool.circuit is not before:
-            self._log_circuit()
+        if pool.circuit is not before:
+            self._log_circuit(worker.crew)
 
-    def _log_circuit(self) -> None:
-        level = self._log.info if self.pool.circuit is Circuit.CLOSED else self._log.warning
-        level("circuit", state=self.pool.circuit.value)
+    def _log_circuit(self, crew: Crew) -> None:
+        level = self._log.info if crew.pool.circuit is Circuit.CLOSED else self._log.warning
+        named = {"crew": crew.name} if crew.name else {}
+        level("circuit", state=crew.pool.circuit.value, **named)
 
     async def _adopt(self, worker: Worker) -> Exited:
         """Account for a worker whose fork server is gone; it is this process's child now."""

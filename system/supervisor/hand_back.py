@@ -57,7 +57,7 @@ class HandBackService:
         endpoints: The broker's nodes, in the client's order.
         policy: Bounds.
         journals: What dead workers left.
-        worker: How the workers consume.
+        workers: How the workers consume, each kind of them.
         record: File that every outcome is appended to.
         bugs: Planted defects.
         log: The master's log.
@@ -69,7 +69,7 @@ class HandBackService:
         endpoints: Sequence[Endpoint],
         policy: HandBackPolicy,
         journals: LeftJournals,
-        worker: WorkerSettings,
+        workers: Sequence[WorkerSettings],
         record: Path,
         bugs: Bugs,
         log: Logbook,
@@ -78,7 +78,7 @@ class HandBackService:
         self._endpoints = tuple(endpoints)
         self._policy = policy
         self._journals = journals
-        self._worker = worker
+        self._workers = tuple(workers)
         self._record = record
         self._bugs = bugs
         self._log = log
@@ -102,6 +102,7 @@ class HandBackService:
         leases: Sequence[DeadLease],
         shutdown_said: bool,
         first: Endpoint | None,
+        worker: WorkerSettings | None = None,
     ) -> None:
         """Hand back, or decide against it, for every lease that a dead worker held.
 
@@ -114,6 +115,7 @@ class HandBackService:
             leases: What it held.
             shutdown_said: Whether it settled by itself.
             first: The node to ask first: one that answered lately.
+            worker: How it consumed; None when nobody knows of which kind it was.
         """
         pid, debts = journal.pid, journal.debts.debts
         for lease in leases:
@@ -138,16 +140,19 @@ class HandBackService:
                 lease = DeadLease(debt.lease, expiry_us, is_fenced=False)
                 await self._send(pid, lease, debt, Send(now_us()), first)
         if journal.debts.pop_id is not None and CHARGES not in self._bugs:
-            await self._settle_unread(pid, journal.debts.pop_id, first)
+            for kind in self._workers if worker is None else (worker,):
+                await self._settle_unread(pid, journal.debts.pop_id, first, kind)
         self._journals.delete(journal)
 
-    async def _settle_unread(self, pid: int, pop_id: str, first: Endpoint | None) -> None:
+    async def _settle_unread(
+        self, pid: int, pop_id: str, first: Endpoint | None, worker: WorkerSettings
+    ) -> None:
         """Hand back what a worker's last pop had claimed, if it had claimed anything."""
         requested_us = now_us()
         try:
             popped: Popped = (
                 await self._client.call(
-                    unread_call(self._worker, pop_id),
+                    unread_call(worker, pop_id),
                     request_id=pop_id,
                     deadline_s=self._policy.budget_us / _US,
                     first_endpoint=self._index(first),
@@ -158,8 +163,8 @@ class HandBackService:
             return
         if not popped.messages:
             return
-        debt = unread_debt(self._worker, popped, requested_us * 1000)
-        expiry_us = requested_us + round(self._worker.lease_s * _US)
+        debt = unread_debt(worker, popped, requested_us * 1000)
+        expiry_us = requested_us + round(worker.lease_s * _US)
         lease = DeadLease(popped.lease_id, expiry_us, is_fenced=False)
         await self._send(pid, lease, debt, Send(now_us()), first)
 

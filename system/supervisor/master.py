@@ -18,6 +18,7 @@ import msgspec
 import trio
 
 from ..client import AsyncClient, BrokerError, ClientOptions, calls, load_security
+from ..jobs.settings import WorkerSettings
 from .config import SupervisorConfig
 from .control_desk import ControlDesk
 from .core.control import Action
@@ -28,7 +29,9 @@ from .hand_back import HandBackService
 from .leases import LeaseService, listen
 from .logbook import Logbook
 from .orphans import bury_orphans, kill_orphans
+from .pool_keeping import PoolKeeping
 from .records import PoolState, Status, replace_file
+from .sized_pool import build_crews
 from .statedir import StateDirectory
 from .worker_view import view_workers
 
@@ -58,13 +61,7 @@ class Master:
         self._instance = uuid.uuid4().hex
         self._own: set[int] = set()
         bugs = self._bugs = config.planted() | frozenset(config.worker.bugs)
-        settings = msgspec.structs.replace(
-            config.worker,
-            state_dir=str(directory.workers),
-            lease_socket=str(directory.lease_socket()),
-            bugs=tuple(sorted(bugs)),
-        )
-        endpoints = settings.client_endpoints()
+        endpoints = config.worker.client_endpoints()
         security = load_security(config.worker.security)
         patient = ClientOptions(tls=security.tls, bearer=security.bearer)
         self._renewing = AsyncClient(
@@ -72,22 +69,32 @@ class Master:
         )
         try_s = config.hand_back_policy().budget_us / 1e6 / len(endpoints)
         self._handing = AsyncClient(endpoints, replace(patient, try_timeout_s=try_s))
+        crews, pools = build_crews(config, self._fill, bugs)
         self._hand_backs = HandBackService(
             self._handing,
             endpoints,
             config.hand_back_policy(),
             directory.left_journals(),
-            settings,
+            [crew.settings for crew in crews],
             directory.hand_backs,
             bugs,
             log,
         )
-        self._fleet = Fleet(
-            config.workers, config.restart_policy(), settings, directory, bugs, log, self._change
-        )
+        self._fleet = Fleet(crews, directory, bugs, log, self._change)
+        self._pools = PoolKeeping(config, pools, self._fleet, directory, log)
         self._servers = ForkServers(config, directory, self._fleet, self._own, log)
         self._desk = ControlDesk(
             directory.root, self._instance, self._obey, config.control_ttl_s, log
+        )
+
+    def _fill(self, worker: WorkerSettings) -> WorkerSettings:
+        """Add to a worker's settings what is the master's own."""
+        socket = str(self._directory.lease_socket()) if self._config.renews() else None
+        return msgspec.structs.replace(
+            worker,
+            state_dir=str(self._directory.workers),
+            lease_socket=socket,
+            bugs=tuple(sorted(self._bugs | frozenset(worker.bugs))),
         )
 
     async def run(self) -> None:
@@ -115,6 +122,7 @@ class Master:
                 nursery.cancel_scope.cancel()
         await self._renewing.aclose()
         await self._handing.aclose()
+        await self._pools.aclose()
         self._directory.remove_socket()
         self._state = "stopped"
         self._write_status()
@@ -134,6 +142,7 @@ class Master:
             async with trio.open_nursery() as settling, trio.open_nursery() as working:
                 settling.start_soon(self._hand_backs.settle_left)
                 working.start_soon(self._fleet.keep)
+                working.start_soon(self._pools.keep)
                 working.start_soon(self._servers.keep, first, settling, leases, self._hand_backs)
                 await self._stop_said.wait()
                 await self._drain()
@@ -218,6 +227,7 @@ class Master:
 
     def _change(self) -> None:
         self._servers.look()
+        self._pools.look()
         self._changed.set()
 
     async def _keep_status(self) -> None:
@@ -239,10 +249,10 @@ class Master:
             master=os.getpid(),
             fork_server=None if self._servers.current is None else self._servers.current.pid,
             state=self._present_state(),
-            circuit=self._fleet.pool.circuit.value,
+            circuit=self._fleet.circuit.value,
             workers=view_workers(self._fleet.workers.values(), self._directory.workers),
             instance=self._instance,
-            desired=self._config.workers,
+            desired=self._fleet.desired,
             code=self._servers.code,
             is_restarting=self._servers.is_restarting,
             restart_failure=self._servers.failure,
@@ -250,5 +260,6 @@ class Master:
             not_consuming_after_s=self._config.not_consuming_after_s,
             control_ttl_s=self._config.control_ttl_s,
             controls=self._desk.answered,
+            pools=self._pools.status(),
         )
         replace_file(self._directory.status, status)

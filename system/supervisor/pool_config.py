@@ -91,6 +91,7 @@ class ControlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         lease_renewal: Whether the workers' leases are renewed.
         control_ttl_s: How long a control request stays valid.
         coordination: Whether replicas share their targets.
+        round_s: Longest time between two heartbeats of a master that is well.
     """
 
     poll_interval_s: float = 3.0
@@ -100,3 +101,4 @@ class ControlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     lease_renewal: bool = True
     control_ttl_s: float = 3600.0
     coordination: bool = False
+    round_s: float = 14.0

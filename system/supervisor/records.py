@@ -116,6 +116,26 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     t_us: int
 
 
+class PoolStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One pool that grows and shrinks.
+
+    Attributes:
+        name: Its name.
+        target: Workers that it should come to have.
+        active: Workers that it has or is about to start.
+        draining: Workers that were told to finish.
+        circuit: The worst state among its queues' circuits.
+        depths: What each queue held at the last look; empty when it could not be read.
+    """
+
+    name: str
+    target: int
+    active: int
+    draining: int
+    circuit: str
+    depths: dict[str, int]
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """`status.json`.
 
@@ -135,6 +155,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         not_consuming_after_s: A worker whose pops have failed for so long does not consume.
         control_ttl_s: How long a request holds that does not say, and how long one may.
         controls: The latest requests, oldest first.
+        pools: The pools that grow and shrink.
     """
 
     t_ns: int
@@ -152,6 +173,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     not_consuming_after_s: float = 60.0
     control_ttl_s: float = 3600.0
     controls: list[Answered] = []
+    pools: list[PoolStatus] = []
     v: int = 1
 
 

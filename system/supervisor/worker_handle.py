@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import trio
 
 from .core.renewal import LeaseWatch
+from .crew import Crew
 from .fork_link import ForkLink
 from .linux import kill_group
 from .records import WorkerState
@@ -39,7 +40,8 @@ class Worker:
     """One forked worker.
 
     Attributes:
-        slot: Its place in the pool.
+        crew: The workers of its kind.
+        slot: Its place among them.
         server: The fork server that it came from.
         pid: Its pid.
         pidfd: A descriptor of the process itself, or -1 when it had already been reaped.
@@ -55,6 +57,7 @@ class Worker:
         since_ns: When that state began.
     """
 
+    crew: Crew
     slot: int
     server: ForkLink
     pid: int

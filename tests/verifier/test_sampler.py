@@ -174,7 +174,7 @@ def test_folder_gets_samples_while_the_block_runs(tmp_path: Path) -> None:
 
 def test_no_supervisor_leaves_the_verifier_and_what_runs(tmp_path: Path) -> None:
     watch = SupervisorWatch(tmp_path / "status.json")
-    names = name_processes(lambda: {4711: "n1"}, watch)
+    names = name_processes(lambda: {4711: "n1"}, [watch])
     assert names == {os.getpid(): "verifier", 4711: "n1"}
 
 
@@ -185,10 +185,10 @@ def test_workers_are_named_while_their_master_lives(tmp_path: Path) -> None:
         '[{"pid":12,"state":"idle","job":null,"since_ns":1,"leases":0}],"v":1}'
     )
     watch = SupervisorWatch(status)
-    with_master = name_processes(lambda: {10: "supervisor"}, watch)
+    with_master = name_processes(lambda: {10: "supervisor"}, [watch])
     assert with_master[11] == "fork-server"
     assert with_master[12] == "worker 12"
-    assert set(name_processes(dict, watch)) == {os.getpid()}
+    assert set(name_processes(dict, [watch])) == {os.getpid()}
 
 
 def wait_until(condition: object) -> None:

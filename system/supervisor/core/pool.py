@@ -48,22 +48,27 @@ class _Slot:
     due_us: int
     starting: bool = False
     started_us: int | None = None
+    closing: bool = False
+
+    @property
+    def is_vacant(self) -> bool:
+        return not self.starting and self.started_us is None
 
     @property
     def is_empty(self) -> bool:
-        return not self.starting and self.started_us is None
+        return self.is_vacant and not self.closing
 
 
 @dataclass(slots=True)
 class Pool:
-    """A fixed number of slots, one worker each.
+    """Slots, one worker each; a slot that closes takes no other worker, and may be opened again.
 
     Crashes are counted over the pool, not by slot. Five in a row open the circuit; then one
     worker at a time is tried, and only that probe can close it, by running `stable_after_us` or
     by ending cleanly. While the circuit is not closed the other workers' ends count for nothing.
 
     Attributes:
-        workers: Number of slots.
+        workers: Number of slots at first.
         policy: Delays and bounds.
         circuit: State of the circuit.
         crashes: Crashes in a row.
@@ -82,6 +87,37 @@ class Pool:
 
     def __post_init__(self) -> None:
         self._slots = [_Slot(due_us=0) for _ in range(self.workers)]
+
+    @property
+    def active(self) -> int:
+        """How many slots are open, with a worker or waiting for one."""
+        return sum(not slot.closing for slot in self._slots)
+
+    @property
+    def draining(self) -> int:
+        """How many slots close with the worker that they still have."""
+        return sum(slot.closing and not slot.is_vacant for slot in self._slots)
+
+    def vacant(self) -> tuple[int, ...]:
+        """Return the open slots that no worker has and none is starting for."""
+        return tuple(n for n, slot in enumerate(self._slots) if slot.is_empty)
+
+    def open(self, now_us: int) -> int:
+        """Open one more slot, due at once; return it."""
+        for n, slot in enumerate(self._slots):
+            if slot.closing and slot.is_vacant:
+                slot.closing, slot.due_us = False, now_us
+                return n
+        self._slots.append(_Slot(due_us=now_us))
+        return len(self._slots) - 1
+
+    def close(self, slot: int) -> None:
+        """Close a slot: when its worker ends, no other one starts."""
+        self._slots[slot].closing = True
+
+    def is_closing(self, slot: int) -> bool:
+        """Tell whether a slot takes no other worker."""
+        return self._slots[slot].closing
 
     def due(self, now_us: int) -> tuple[int, ...]:
         """Return the slots to start now; each must be answered by `started` or `start_failed`."""

@@ -54,6 +54,11 @@ class Scaler:
         self._at_most = False
 
     @property
+    def listens(self) -> bool:
+        """Whether a wake may change anything."""
+        return self._listens
+
+    @property
     def target(self) -> tuple[int, ...] | None:
         """Workers that each place should come to have; None before the first evaluation."""
         return self._target

@@ -7,7 +7,7 @@ from typing import Final
 from ...jobs.settings import WorkerSettings
 from ..config import RenewalSettings, SupervisorConfig
 from ..pool_config import ControlConfig, PoolConfig, ScalingSettings
-from .budget import heartbeat_timeout_s, renewal_interval_s, shutdown_grace_s
+from .budget import heartbeat_timeout_s, loop_budget_s, renewal_interval_s, shutdown_grace_s
 from .shapes import Options, PoolOptions, security_files
 
 _UNUSED_SHARE: Final = 1 / 16
@@ -41,6 +41,7 @@ def build_config(options: Options) -> SupervisorConfig:
             lease_renewal=driver.lease_renewal,
             control_ttl_s=master.control_ttl_s,
             coordination=master.coordination,
+            round_s=loop_budget_s(options),
         ),
     )
 

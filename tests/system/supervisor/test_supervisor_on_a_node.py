@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,55 +11,19 @@ import pytest
 import trio
 
 from atleastonce.system.client import AsyncClient, Depth, Endpoint
-from atleastonce.verifier.children import PortHold
 
+from .one_node import one_node
 from .supervised import Supervised, wait_for
 
 pytestmark = pytest.mark.cluster
 PARTITION = "p-0003"
 
 
-def is_healthy(port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1) as answer:
-            return bool(json.load(answer)["status"] == "healthy")
-    except (urllib.error.URLError, ConnectionError, TimeoutError):
-        return False
-
-
 @pytest.fixture
 def node_port(tmp_path: Path) -> Iterator[int]:
     """The client port of a cluster of one real node."""
-    hold = PortHold()
-    ports = hold.take(["n1"], 0)["n1"]
-    (tmp_path / "token").write_text("a secret of this test alone")
-    (tmp_path / "token").chmod(0o600)
-    config = {
-        "node": "n1",
-        "data_dir": str(tmp_path / "n1"),
-        "client": ["127.0.0.1", ports.client],
-        "peers": {"n1": ["127.0.0.1", ports.peer]},
-        "token_file": str(tmp_path / "token"),
-        "die_with_parent": True,
-        "parent_pid": os.getpid(),
-    }
-    path = tmp_path / "n1.json"
-    path.write_text(json.dumps(config))
-    with open(tmp_path / "n1.log", "wb") as log:
-        node = subprocess.Popen(
-            [sys.executable, "-m", "atleastonce.system.node", str(path)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
-        wait_for(lambda: is_healthy(ports.client), "a healthy node")
-        yield ports.client
-    finally:
-        node.kill()
-        node.wait(15)
-        hold.close()
+    with one_node(tmp_path) as port:
+        yield port
 
 
 @pytest.fixture
