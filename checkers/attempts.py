@@ -12,7 +12,7 @@ from .capacity import Capacity
 from .contract import RULES, Contract
 from .evidence import Evidence, weigh_evidence
 from .facts import derive_facts
-from .findings import Finding
+from .findings import Finding, doubt_reason
 from .jobs import Job
 from .rules_ending import (
     judge_both_ended,
@@ -29,7 +29,7 @@ from .rules_pace import judge_pace
 from .rules_progress import judge_hand_back_late, judge_late, judge_stall
 from .rules_timing import judge_early, judge_overlap, judge_timeout
 from .strength import state_strength
-from .verdict import RuleResult, Valid, Verdict, worst
+from .verdict import RuleResult, Valid, Verdict, Violation, worst
 from .witness import make_witness
 from .world import World
 
@@ -106,30 +106,35 @@ def _judge_jobs(
 
 def conclude(world: World, evidence: Evidence, findings: list[Finding]) -> Verdict:
     """Turn findings into a verdict with witnesses and strength."""
-    contract = world.contract
-    violations: Counter[str] = Counter()
+    waivers = world.contract.waivers
     explained: dict[str, Counter[str]] = {rule: Counter() for rule in RULES}
-    witnesses = []
+    doubtful: list[Finding] = []
+    broken: list[Finding] = []
     for finding in findings:
         reason = finding.explained
-        if reason is None and finding.rule in contract.waivers:
-            reason = f"waived: {contract.waivers[finding.rule]}"
+        if reason is None and finding.rule in waivers:
+            reason = f"waived: {waivers[finding.rule]}"
         if reason is not None:
             explained[finding.rule][reason] += 1
-            continue
-        violations[finding.rule] += 1
-        if violations[finding.rule] <= contract.witnesses_max:
-            witnesses.append(make_witness(finding, world))
-    order = list(RULES)
-    witnesses.sort(key=lambda witness: order.index(witness.rule))
+        elif finding.doubt is not None:
+            doubtful.append(finding)
+        else:
+            broken.append(finding)
+    violations = Counter(finding.rule for finding in broken)
+    doubts = {
+        rule: [finding.doubt or "" for finding in doubtful if finding.rule == rule]
+        for rule in RULES
+    }
     rules = {
         rule: RuleResult(
-            valid=_valid(rule, violations[rule], evidence),
+            valid=_valid(rule, violations[rule], bool(doubts[rule]), evidence),
             violations=violations[rule],
             explained=explained[rule].total(),
+            in_doubt=len(doubts[rule]),
         )
         for rule in RULES
     }
+    reasons = [doubt_reason(rule, texts) for rule, texts in doubts.items() if texts]
     whole = worst(*(result.valid for result in rules.values()))
     if evidence.reasons:
         whole = worst(whole, "unknown")
@@ -137,12 +142,22 @@ def conclude(world: World, evidence: Evidence, findings: list[Finding]) -> Verdi
         valid=whole,
         rules=rules,
         strength=state_strength(world, rules, explained),
-        violations=witnesses,
-        reasons=evidence.reasons,
+        violations=_witnesses(broken, world),
+        reasons=[*evidence.reasons, *reasons],
+        in_doubt=_witnesses(doubtful, world),
     )
 
 
-def _valid(rule: str, violations: int, evidence: Evidence) -> Valid:
+def _witnesses(findings: list[Finding], world: World) -> list[Violation]:
+    """The first witnesses of each rule, rules in order."""
+    found: list[Violation] = []
+    for rule in RULES:
+        mine = [finding for finding in findings if finding.rule == rule]
+        found += [make_witness(finding, world) for finding in mine[: world.contract.witnesses_max]]
+    return found
+
+
+def _valid(rule: str, violations: int, in_doubt: bool, evidence: Evidence) -> Valid:
     if evidence.is_damaged or rule in evidence.unjudged:
         return "unknown"
-    return violations == 0
+    return worst(violations == 0, "unknown" if in_doubt else True)

@@ -14,8 +14,11 @@ from ..histories.ops import Op, pair_ops
 from .broker_contract import BrokerContract
 from .contract import load_contract
 from .evidence import find_unbitten
+from .findings import doubt_reason
+from .starvation import Starvation
 from .verdict import Json, RuleResult, Valid, Verdict, Violation, worst
 from .windows import NS, Windows
+from .world import starvation_of
 
 T = TypeVar("T")
 
@@ -32,12 +35,14 @@ class OpFinding:
         sentence: What happened.
         ops: The operations that show it.
         about: Texts; the witness keeps those parts of long lists that hold one of them.
+        doubt: Why it proves nothing, the machine having been starved; None where it does.
     """
 
     rule: str
     sentence: str
     ops: tuple[Op, ...]
     about: tuple[str, ...] = ()
+    doubt: str | None = None
 
 
 @dataclass(slots=True)
@@ -99,6 +104,11 @@ def windows_of(run: RunRecords) -> Windows:
     return Windows(run.faults, load_contract(), last_ns)
 
 
+def starved_times_of(run: RunRecords) -> Starvation:
+    """Return when the machine starved nodes or clients."""
+    return starvation_of(run, load_contract().bounds)
+
+
 def decode_value(op: Op, kind: type[T], evidence: OpEvidence) -> T | None:
     """Read an operation's value; one that is not of its kind is damage."""
     try:
@@ -136,21 +146,24 @@ def conclude_ops(
         judged: By rule, how many things it looked at; three divided by it is the upper 95 % bound
             on the rate of a violation that was not seen.
     """
-    violations = Counter(finding.rule for finding in findings)
+    broken = [finding for finding in findings if finding.doubt is None]
+    doubtful = [finding for finding in findings if finding.doubt is not None]
+    violations = Counter(finding.rule for finding in broken)
+    doubts = {
+        rule: [finding.doubt or "" for finding in doubtful if finding.rule == rule]
+        for rule in contract.rules
+    }
     windows = windows_of(run)
-    shown: Counter[str] = Counter()
-    witnesses: list[Violation] = []
-    for rule in contract.rules:
-        for finding in findings:
-            if finding.rule == rule and shown[rule] < contract.witnesses_max:
-                shown[rule] += 1
-                witnesses.append(_witness(finding, windows))
     rules = {
         rule: RuleResult(
-            valid=_valid(rule, violations[rule], evidence), violations=violations[rule], explained=0
+            valid=_valid(rule, violations[rule], bool(doubts[rule]), evidence),
+            violations=violations[rule],
+            explained=0,
+            in_doubt=len(doubts[rule]),
         )
         for rule in contract.rules
     }
+    reasons = [doubt_reason(rule, texts) for rule, texts in doubts.items() if texts]
     whole = worst(*(result.valid for result in rules.values()))
     if evidence.reasons:
         whole = worst(whole, "unknown")
@@ -160,19 +173,37 @@ def conclude_ops(
         if judged.get(rule) and rules[rule].valid is True
     }
     kinds = Counter(window.fault.kind for window in windows.all)
+    starvation = starved_times_of(run).to_json()
     return Verdict(
         valid=whole,
         rules=rules,
-        strength={**strength, "fault_windows": dict(kinds), "bounds_95": bounds},
-        violations=witnesses,
-        reasons=evidence.reasons,
+        strength={
+            **strength,
+            "fault_windows": dict(kinds),
+            **({"starvation": starvation} if starvation else {}),
+            "bounds_95": bounds,
+        },
+        violations=_witnesses(broken, contract, windows),
+        reasons=[*evidence.reasons, *reasons],
+        in_doubt=_witnesses(doubtful, contract, windows),
     )
 
 
-def _valid(rule: str, violations: int, evidence: OpEvidence) -> Valid:
+def _valid(rule: str, violations: int, in_doubt: bool, evidence: OpEvidence) -> Valid:
     if evidence.is_damaged or rule in evidence.unjudged:
         return "unknown"
-    return violations == 0
+    return worst(violations == 0, "unknown" if in_doubt else True)
+
+
+def _witnesses(
+    findings: Sequence[OpFinding], contract: BrokerContract, windows: Windows
+) -> list[Violation]:
+    """The first witnesses of each rule, rules in order."""
+    found: list[Violation] = []
+    for rule in contract.rules:
+        mine = [finding for finding in findings if finding.rule == rule]
+        found += [_witness(finding, windows) for finding in mine[: contract.witnesses_max]]
+    return found
 
 
 def _witness(finding: OpFinding, windows: Windows) -> Violation:
@@ -182,7 +213,9 @@ def _witness(finding: OpFinding, windows: Windows) -> Violation:
     return Violation(
         rule=finding.rule,
         job=None,
-        sentence=finding.sentence,
+        sentence=finding.sentence
+        if finding.doubt is None
+        else f"{finding.sentence}. But {finding.doubt}",
         records=[_plain(op, finding.about) for op in ops],
         faults=[window.to_json() for window in around],
     )

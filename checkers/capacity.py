@@ -88,6 +88,14 @@ class Capacity:
         hole = (start < interval[1]) & (end > interval[0]) & (holder != job) & (process != gone)
         return subtract(interval, merge(zip(start[hole].tolist(), end[hole].tolist(), strict=True)))
 
+    def longest_unheld(self, delivery: int, interval: Interval) -> Interval | None:
+        """Return the part of `unheld` that has most of what the machine did not starve, or None."""
+        return longest(self.unheld(delivery, interval), self.left_ns)
+
+    def left_ns(self, interval: Interval) -> int:
+        """Return how much of an interval the machine did not starve."""
+        return self._world.starvation.left_ns(interval)
+
     def partitions(self, deliveries: Times) -> Numbers:
         """Return the numbers of the partitions of deliveries' jobs; -1 for unknown."""
         return self._partition[self._deliveries.job[deliveries]]
@@ -128,7 +136,8 @@ class Capacity:
         """Find waits during which one worker was free for longer than a bound, partition unheld.
 
         Returns:
-            (delivery, that time), at most one for each delivery.
+            (delivery, that time), at most one for each delivery: the first that breaks the bound
+            without what the machine starved, or else the one with the longest such rest.
         """
         waits = self.waits
         long_ = np.flatnonzero((waits.kind == kind) & (waits.taken_ns - waits.ready_ns > bound_ns))
@@ -140,10 +149,13 @@ class Capacity:
             for delivery in long_[common > bound_ns].tolist():
                 wait = (int(waits.ready_ns[delivery]), int(waits.taken_ns[delivery]))
                 shared = intersect(wait, (start, end))
-                if delivery in found or shared is None:
+                known = found.get(delivery)
+                if shared is None or (known and self.left_ns(known) > bound_ns):
                     continue
-                part = longest(self.unheld(delivery, shared))
-                if part and part[1] - part[0] > bound_ns:
+                part = self.longest_unheld(delivery, shared)
+                if part is None or part[1] - part[0] <= bound_ns:
+                    continue
+                if known is None or self.left_ns(part) > self.left_ns(known):
                     found[delivery] = part
         return sorted(found.items())
 

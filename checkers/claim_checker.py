@@ -17,6 +17,7 @@ from .broker_evidence import (
     conclude_ops,
     decode_value,
     pairs_of,
+    starved_times_of,
     weigh_run,
     windows_of,
 )
@@ -60,7 +61,7 @@ def check_claim(run: RunRecords, contract: BrokerContract) -> Verdict:
     keys = _derive(pairs, evidence)
     _weigh(keys, pairs, contract, evidence)
     findings = [finding for name, key in keys.items() for finding in _judge(name, key)]
-    findings += judge_stalled(pairs, windows_of(run), (CLAIM,))
+    findings += judge_stalled(pairs, windows_of(run), (CLAIM,), starved_times_of(run))
     ends = Counter(
         pair.end.type if pair.end else "info" for pair in pairs if pair.invoke.f == CLAIM
     )

@@ -81,6 +81,9 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     pace_age_s: float = 3.0
     pace_overhead_s: float = 0.1
     pace_floor: float = 0.5
+    starved_wait: float = 0.5
+    starved_slowdown: float = 3.0
+    starved_own: float = 0.5
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -16,6 +17,7 @@ class Finding:
         from_ns: Where to look for fault windows, from.
         until_ns: Where to look for fault windows, until.
         explained: Why the contract allows it; None for a violation.
+        doubt: Why it proves nothing, the machine having been starved; None where it does.
     """
 
     rule: str
@@ -24,6 +26,13 @@ class Finding:
     from_ns: int
     until_ns: int
     explained: str | None = None
+    doubt: str | None = None
+
+
+def doubt_reason(rule: str, doubts: Sequence[str]) -> str:
+    """Return why a rule is unknown, given why each of its findings is in doubt."""
+    more = f", and {len(doubts) - 1} more" if len(doubts) > 1 else ""
+    return f"{rule} is in doubt: {doubts[0]}{more}"
 
 
 def seconds(ns: int) -> str:

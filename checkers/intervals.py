@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 Interval = tuple[int, int]
 
@@ -35,9 +35,16 @@ def subtract(interval: Interval, holes: Sequence[Interval]) -> list[Interval]:
     return left
 
 
-def longest(intervals: Iterable[Interval]) -> Interval | None:
-    """Return the longest interval, the first of equals, or None."""
-    return max(intervals, key=lambda interval: interval[1] - interval[0], default=None)
+def length(interval: Interval) -> int:
+    """Return how long an interval is."""
+    return interval[1] - interval[0]
+
+
+def longest(
+    intervals: Iterable[Interval], measure: Callable[[Interval], int] = length
+) -> Interval | None:
+    """Return the longest interval by a measure and then by length, the first of equals, or None."""
+    return max(intervals, key=lambda interval: (measure(interval), length(interval)), default=None)
 
 
 def intersect(left: Interval, right: Interval) -> Interval | None:

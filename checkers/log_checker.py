@@ -7,7 +7,14 @@ from collections import Counter
 from ..histories.folder import RunRecords
 from ..histories.log_ops import SEND
 from .broker_contract import LOG_RULES, STALLED, BrokerContract
-from .broker_evidence import OpEvidence, conclude_ops, pairs_of, weigh_run, windows_of
+from .broker_evidence import (
+    OpEvidence,
+    conclude_ops,
+    pairs_of,
+    starved_times_of,
+    weigh_run,
+    windows_of,
+)
 from .log_facts import LogFacts, derive_log
 from .log_rules_polls import judge_poll_order, judge_within_polls
 from .log_rules_sends import (
@@ -56,7 +63,7 @@ def check_log(run: RunRecords, contract: BrokerContract) -> Verdict:
         *judge_poll_order(facts),
         *judge_within_polls(facts),
         *judge_torn(facts),
-        *judge_stalled(pairs, windows_of(run), (SEND,)),
+        *judge_stalled(pairs, windows_of(run), (SEND,), starved_times_of(run)),
     ]
     return conclude_ops(run, contract, evidence, findings, _strength(facts), _judged(facts))
 

@@ -7,7 +7,14 @@ from collections import Counter
 from ..histories.folder import RunRecords
 from ..histories.queue_ops import ENQUEUE
 from .broker_contract import QUEUE_RULES, STALLED, BrokerContract
-from .broker_evidence import OpEvidence, conclude_ops, pairs_of, weigh_run, windows_of
+from .broker_evidence import (
+    OpEvidence,
+    conclude_ops,
+    pairs_of,
+    starved_times_of,
+    weigh_run,
+    windows_of,
+)
 from .queue_claims import judge_left_behind
 from .queue_facts import QueueFacts, derive_queue
 from .queue_rules import (
@@ -50,7 +57,7 @@ def check_queue(run: RunRecords, contract: BrokerContract) -> Verdict:
         findings += judge_recall(facts)
     windows = windows_of(run)
     findings += judge_left_behind(facts, windows)
-    findings += judge_stalled(pairs, windows, (ENQUEUE,))
+    findings += judge_stalled(pairs, windows, (ENQUEUE,), starved_times_of(run))
     judged = {rule: len(facts.pops) if rule in _PER_POP else _taken(facts) for rule in QUEUE_RULES}
     judged |= {"ack-not-recalled": len(facts.again), STALLED: 0}
     return conclude_ops(run, contract, evidence, findings, _strength(facts), judged)

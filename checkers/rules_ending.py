@@ -71,6 +71,7 @@ def judge_duplicate_dispatch(job: Job, world: World) -> Iterator[Finding]:
             "could not fail, and no worker held the job unstarted: it was queued twice",
             pair[0].start_ns,
             pair[1].start_ns,
+            doubt=world.ack_doubt(pair[0]),
         )
 
 
@@ -93,15 +94,16 @@ def _told(dispatch: Dispatch) -> str:
 
 
 def _twins(job: Job, world: World) -> tuple[Delivery, Delivery] | None:
-    """Two runs with one number, the first of which completed beyond doubt."""
+    """Two runs with one number, the first of which completed; its ack could not fail."""
     runs = job.runs
-    for at, first in enumerate(runs):
-        if first.outcome != COMPLETED or world.ack_could_fail(first):
-            continue
-        for second in runs[at + 1 :]:
-            if second.attempt == first.attempt:
-                return first, second
-    return None
+    pairs = [
+        (first, second)
+        for at, first in enumerate(runs)
+        if first.outcome == COMPLETED and not world.ack_could_fail(first)
+        for second in runs[at + 1 :]
+        if second.attempt == first.attempt
+    ]
+    return min(pairs, key=lambda pair: world.ack_doubt(pair[0]) is not None, default=None)
 
 
 def judge_completed_twice(job: Job, world: World) -> Iterator[Finding]:
@@ -123,6 +125,7 @@ def judge_completed_twice(job: Job, world: World) -> Iterator[Finding]:
             first.ended_ns,
             second.ended_ns,
             explained,
+            doubt=world.ack_doubt(first),
         )
 
 
@@ -137,6 +140,7 @@ def judge_both_ended(job: Job, world: World) -> Iterator[Finding]:
         return
     reasons = [world.ack_could_fail(run) for run in completed]
     sure = [run for run, reason in zip(completed, reasons, strict=True) if reason is None]
+    doubts = [world.ack_doubt(run) for run in sure]
     given_ns = job.given_up[0].t_ns if job.given_up else completed[-1].ended_ns
     yield Finding(
         "both-ended",
@@ -146,6 +150,7 @@ def judge_both_ended(job: Job, world: World) -> Iterator[Finding]:
         min(completed[0].ended_ns, given_ns),
         max(completed[-1].ended_ns, given_ns),
         None if sure else reasons[0],
+        doubt=doubts[0] if doubts and all(doubts) else None,
     )
 
 
@@ -157,12 +162,12 @@ def judge_store_mismatch(job: Job, world: World) -> Iterator[Finding]:
     if any(told) and told != (1, 1, 1) and told[0] <= 1:
         yield _missing(job, world)
     elif told[0] > 1:
-        yield _finding(job, world, f"it was given up {told[0]} times", None)
+        yield _finding(job, world, f"it was given up {told[0]} times")
     elif any(told):
         for name, digest in _digests(job):
             if digest and job.dispatches and digest != job.dispatches[0].digest:
                 text = f"its payload in the {name} is not the one that was dispatched"
-                yield _finding(job, world, text, None)
+                yield _finding(job, world, text)
 
 
 def _digests(job: Job) -> Iterator[tuple[str, str]]:
@@ -178,32 +183,38 @@ def _missing(job: Job, world: World) -> Finding:
         ("failed-job store", len(job.rows)),
     )
     text = "it stands " + ", ".join(f"{count} times in the {name}" for name, count in places)
-    return _finding(job, world, text, _cut_short(job, world))
+    return _finding(job, world, text, *_cut_short(job, world))
 
 
-def _cut_short(job: Job, world: World) -> str | None:
-    """A worker that died between filing the dead letter and its own record or row."""
+def _cut_short(job: Job, world: World) -> tuple[str | None, str | None]:
+    """A worker that died between filing the dead letter and its own record or row.
+
+    Returns:
+        What explains the difference, and why it may prove nothing all the same.
+    """
     if len(job.letters) != 1 or job.rows or not job.deliveries:
-        return None
+        return None, None
     last = job.deliveries[-1]
     acted_ns = (
         job.given_up[-1].t_ns if job.given_up else max(last.ended_ns, last.start_ns, last.t_ns)
     )
     death_ns = world.death_ns(last)
     if death_ns == NEVER_NS or death_ns < acted_ns:
-        return None
+        return None, None
     if death_ns <= acted_ns + world.ns("ack_s") or first_touching(
         world.windows.path, acted_ns, death_ns
     ):
-        return "its worker died between the dead letter and the failed-job row"
-    return None
+        return "its worker died between the dead letter and the failed-job row", None
+    return None, world.starvation.doubt((acted_ns, death_ns), world.ns("ack_s"))
 
 
-def _finding(job: Job, world: World, text: str, explained: str | None) -> Finding:
+def _finding(
+    job: Job, world: World, text: str, explained: str | None = None, doubt: str | None = None
+) -> Finding:
     times = [entry.t_ns for entry in job.given_up]
     times += [delivery.over_ns for delivery in job.deliveries if delivery.over_ns != NEVER_NS]
     at = max(times, default=world.facts.end_ns)
-    return Finding("store-mismatch", job.number, text, at, at, explained)
+    return Finding("store-mismatch", job.number, text, at, at, explained, doubt)
 
 
 def judge_strangers(world: World) -> Iterator[Finding]:

@@ -28,14 +28,14 @@ def judge_leaks(world: World) -> Iterator[Finding]:
         own = (death.t_ns for death in masters if death.node in (None, process.worker))
         death_ns = next((at for at in own if process.first_ns < at), None)
         if death_ns is not None and process.last_ns > death_ns + leak_ns:
-            yield _leak(process, death_ns, "its supervisor was reaped")
+            yield _leak(process, death_ns, "its supervisor was reaped", world)
             continue
         stop_ns = next((at for at in stops if process.last_ns > at + leak_ns), None)
         if stop_ns is not None:
-            yield _leak(process, stop_ns, "everything was stopped")
+            yield _leak(process, stop_ns, "everything was stopped", world)
 
 
-def _leak(process: ProcessIncarnation, since_ns: int, event: str) -> Finding:
+def _leak(process: ProcessIncarnation, since_ns: int, event: str, world: World) -> Finding:
     return Finding(
         "process-leaked",
         None,
@@ -43,6 +43,7 @@ def _leak(process: ProcessIncarnation, since_ns: int, event: str) -> Finding:
         f"after {event}",
         since_ns,
         process.last_ns,
+        doubt=world.starvation.doubt((since_ns, process.last_ns), world.ns("leak_s")),
     )
 
 

@@ -20,10 +20,12 @@ class Numbering:
     Attributes:
         charges: Reasons of the charges that a rule of the contract explains.
         findings: What no rule explains.
+        doubts: Why a step that no rule explains may be a lease that ran out on a starved machine.
     """
 
     charges: list[tuple[str, Delivery]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
 
 
 def judge_numbers(job: Job, world: World) -> Iterator[Finding]:
@@ -55,7 +57,11 @@ def account_numbers(job: Job, world: World) -> Numbering:
         for step in range(delivery.attempt - expected):
             reason = _charge(job, world, previous, delivery, step, used)
             if reason is None:
-                numbering.findings.extend(_too_high(job, world, previous, delivery, expected))
+                since_ns = job.first_invoke_ns if previous is None else previous.t_ns
+                doubt = world.lease_doubt(since_ns, delivery.t_ns)
+                found = _too_high(job, world, previous, delivery, expected, doubt)
+                numbering.findings.extend(found)
+                numbering.doubts += [doubt] if doubt else []
                 break
             numbering.charges.append((reason, delivery))
         previous = delivery
@@ -120,7 +126,12 @@ def _too_low(job: Job, previous: Delivery | None, delivery: Delivery, expected: 
 
 
 def _too_high(
-    job: Job, world: World, previous: Delivery | None, delivery: Delivery, expected: int
+    job: Job,
+    world: World,
+    previous: Delivery | None,
+    delivery: Delivery,
+    expected: int,
+    doubt: str | None,
 ) -> Iterator[Finding]:
     since_ns = delivery.t_ns if previous is None else previous.t_ns
     nothing = (
@@ -135,6 +146,7 @@ def _too_high(
             f"and it came back as attempt {delivery.attempt}: {nothing}",
             since_ns,
             delivery.t_ns,
+            doubt=doubt,
         )
     yield Finding(
         "attempt-number",
@@ -142,6 +154,7 @@ def _too_high(
         f"a delivery carries number {delivery.attempt} where {expected} is due: {nothing}",
         since_ns,
         delivery.t_ns,
+        doubt=doubt,
     )
 
 
@@ -163,8 +176,10 @@ def judge_too_few_tries(job: Job, world: World) -> Iterator[Finding]:
         return
     if job.tries and len(runs) >= job.tries:
         return
-    charges = account_numbers(job, world).charges
+    numbering = account_numbers(job, world)
+    charges, doubts = numbering.charges, numbering.doubts
     explained = charges[0][0] if job.tries and len(runs) + len(charges) >= job.tries else None
+    used_up = job.tries and max((d.attempt for d in job.deliveries), default=0) >= job.tries
     limit = str(job.tries) if job.tries else "without limit"
     at_ns = job.given_up[0].t_ns if job.given_up else world.facts.end_ns
     yield Finding(
@@ -175,6 +190,7 @@ def judge_too_few_tries(job: Job, world: World) -> Iterator[Finding]:
         job.deliveries[0].t_ns if job.deliveries else at_ns,
         at_ns,
         explained,
+        doubt=doubts[0] if doubts and used_up else None,
     )
 
 
@@ -183,8 +199,11 @@ def judge_too_many_tries(job: Job, world: World) -> Iterator[Finding]:
     runs = [delivery for delivery in job.deliveries if delivery.kind == RAN]
     if not job.tries or len(runs) <= job.tries:
         return
-    reasons = [world.ack_could_fail(run) for run in runs if run.ended_ns >= 0]
+    ended = [run for run in runs if run.ended_ns >= 0]
+    reasons = [world.ack_could_fail(run) for run in ended]
     lost = [reason for reason in reasons if reason]
+    sure = [run for run, reason in zip(ended, reasons, strict=True) if reason is None]
+    doubts = [doubt for run in sure if (doubt := world.ack_doubt(run))]
     yield Finding(
         "too-many-tries",
         job.number,
@@ -193,4 +212,5 @@ def judge_too_many_tries(job: Job, world: World) -> Iterator[Finding]:
         runs[0].start_ns,
         runs[-1].start_ns,
         lost[0] if lost and len(runs) <= job.tries + len(lost) else None,
+        doubt=doubts[0] if doubts and len(runs) <= job.tries + len(lost) + len(doubts) else None,
     )

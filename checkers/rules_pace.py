@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .capacity import NOT_JUDGED, Capacity
 from .facts import RAN, Times
 from .findings import Finding, seconds
-from .intervals import Interval
+from .intervals import Interval, length
 from .world import World
 
 _BINS_PER_WINDOW: Final = 10
@@ -50,6 +50,7 @@ def judge_pace(world: World, capacity: Capacity) -> Iterator[Finding]:
             f"{world.contract.bounds.pace_floor:.0%}",
             origin_ns + low * bin_ns,
             origin_ns + high * bin_ns,
+            doubt=timeline.doubt(low, high),
         )
 
 
@@ -97,10 +98,36 @@ class _Timeline:
 
     def share(self, low: int, high: int) -> tuple[float, int]:
         """Share of the workers' time that is accounted for in bins [low, high), and the pickups."""
+        return self._share(np.arange(low, high))
+
+    def _share(self, bins: Times) -> tuple[float, int]:
         bounds = self._world.contract.bounds
-        pickups = int(self._pickups[low:high].sum())
-        accounted = float(self._busy_ns[low:high].sum()) + pickups * bounds.pace_overhead_s * 1e9
-        return accounted / (bounds.workers * (high - low) * self._bin_ns), pickups
+        pickups = int(self._pickups[bins].sum())
+        accounted = float(self._busy_ns[bins].sum()) + pickups * bounds.pace_overhead_s * 1e9
+        return accounted / (bounds.workers * len(bins) * self._bin_ns), pickups
+
+    def doubt(self, low: int, high: int) -> str | None:
+        """Say why a slow stretch proves nothing, where what was not starved of it does not.
+
+        That is so when less than a window is left of it, or what is left keeps the pace.
+        """
+        starvation, bounds = self._world.starvation, self._world.contract.bounds
+        starts = self._origin_ns + np.arange(low, high) * self._bin_ns
+        bins = [(start, start + self._bin_ns) for start in starts.tolist()]
+        whole = (bins[0][0], bins[-1][1])
+        calm = np.array([starvation.left_ns(bin_) == self._bin_ns for bin_ in bins])
+        left = int(np.count_nonzero(calm))
+        if left == high - low:
+            return None
+        share, _ = self._share(np.arange(low, high)[calm]) if left else (0.0, 0)
+        if left >= _BINS_PER_WINDOW and share < bounds.pace_floor:
+            return None
+        slow, rest = seconds(length(whole)), seconds(left * self._bin_ns)
+        kept = f", with {share:.0%} accounted for" if left else ""
+        return (
+            f"{starvation.told(whole)}; of the {slow} that are too slow, {rest} lie outside of "
+            f"that{kept}, and pace is judged over {bounds.pace_window_s:g} s"
+        )
 
     def slow_stretches(self) -> Iterator[Interval]:
         """Find stretches of bins that consist of slow windows only."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from .capacity import DUE, HANDED_BACK, NOT_JUDGED, Capacity
 from .findings import Finding, seconds
-from .intervals import Interval, intersect, longest
+from .intervals import Interval, intersect
 from .world import World
 
 _WAITING_MAX = 2000
@@ -19,7 +19,7 @@ def judge_late(world: World, capacity: Capacity) -> Iterator[Finding]:
     bound_ns = world.ns("late_s")
     idle = capacity.idle(bound_ns, world.windows.open)
     for delivery, free in capacity.overdue(DUE, bound_ns, idle):
-        yield _finding(world, capacity, "late", "it was ready", delivery, free)
+        yield _finding(world, capacity, "late", "it was ready", delivery, free, bound_ns)
 
 
 def judge_hand_back_late(world: World, capacity: Capacity) -> Iterator[Finding]:
@@ -28,11 +28,17 @@ def judge_hand_back_late(world: World, capacity: Capacity) -> Iterator[Finding]:
     idle = capacity.idle(bound_ns, world.windows.open_beside_workers)
     what = "the worker that held it unstarted was dead"
     for delivery, free in capacity.overdue(HANDED_BACK, bound_ns, idle):
-        yield _finding(world, capacity, "hand-back-late", what, delivery, free)
+        yield _finding(world, capacity, "hand-back-late", what, delivery, free, bound_ns)
 
 
 def _finding(
-    world: World, capacity: Capacity, rule: str, what: str, delivery: int, free: Interval
+    world: World,
+    capacity: Capacity,
+    rule: str,
+    what: str,
+    delivery: int,
+    free: Interval,
+    bound_ns: int,
 ) -> Finding:
     ready_ns = int(capacity.waits.ready_ns[delivery])
     taken_ns = int(capacity.waits.taken_ns[delivery])
@@ -44,6 +50,7 @@ def _finding(
         "no fault window that could excuse it was open",
         ready_ns,
         taken_ns,
+        doubt=world.starvation.doubt(free, bound_ns),
     )
 
 
@@ -67,13 +74,16 @@ def judge_stall(world: World, capacity: Capacity) -> Iterator[Finding]:
             "not held, a worker free and no fault window open",
             start,
             end,
+            doubt=world.starvation.doubt((start, end), bound_ns),
         )
 
 
 def _stalled(
     capacity: Capacity, pause: Interval, idle: list[Interval], bound_ns: int
 ) -> tuple[int, Interval] | None:
+    """The wait of which most was not starved; one that breaks the bound without that is enough."""
     waits = capacity.waits
+    found: tuple[int, Interval] | None = None
     for free in idle:
         quiet = intersect(pause, free)
         if quiet is None or quiet[1] - quiet[0] <= bound_ns:
@@ -83,7 +93,11 @@ def _stalled(
         for delivery in waiting[:_WAITING_MAX].tolist():
             wait = (int(waits.ready_ns[delivery]), int(waits.taken_ns[delivery]))
             shared = intersect(wait, quiet)
-            part = longest(capacity.unheld(delivery, shared)) if shared else None
-            if part and part[1] - part[0] > bound_ns:
-                return delivery, part
-    return None
+            part = capacity.longest_unheld(delivery, shared) if shared else None
+            if part is None or part[1] - part[0] <= bound_ns:
+                continue
+            if found is None or capacity.left_ns(part) > capacity.left_ns(found[1]):
+                found = delivery, part
+            if capacity.left_ns(part) > bound_ns:
+                return found
+    return found

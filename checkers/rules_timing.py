@@ -27,6 +27,7 @@ def judge_overlap(job: Job, world: World) -> Iterator[Finding]:
                 longest.start_ns,
                 run.start_ns,
                 _long_pause(longest, run, world),
+                doubt=world.lease_doubt(longest.t_ns, run.t_ns),
             )
         if longest is None or run.end_ns > longest.end_ns:
             longest = run
@@ -73,6 +74,7 @@ def judge_early(job: Job, world: World) -> Iterator[Finding]:
                 f"threw; its back-off is {seconds(wait_ns)}",
                 previous.ended_ns,
                 following.start_ns,
+                doubt=world.ack_doubt(previous),
             )
 
 
@@ -89,7 +91,8 @@ def judge_timeout(job: Job, world: World) -> Iterator[Finding]:
         return
     for run in job.runs:
         end_ns = min(run.end_ns, world.facts.end_ns)
-        if end_ns - run.start_ns > timeout_ns + world.ns("timeout_grace_s"):
+        grace_ns = world.ns("timeout_grace_s")
+        if end_ns - run.start_ns > timeout_ns + grace_ns:
             how = "and is still open" if run.end_ns == NEVER_NS else "and then ended"
             yield Finding(
                 "timeout-not-enforced",
@@ -98,4 +101,5 @@ def judge_timeout(job: Job, world: World) -> Iterator[Finding]:
                 f"{seconds(timeout_ns)} and the grace {world.contract.bounds.timeout_grace_s:g} s",
                 run.start_ns,
                 end_ns,
+                doubt=world.starvation.doubt((run.start_ns + timeout_ns, end_ns), grace_ns),
             )

@@ -9,6 +9,7 @@ from typing import Final
 from .broker_contract import STALLED
 from .broker_evidence import OpFinding, Paired
 from .findings import seconds
+from .starvation import Starvation
 from .windows import NS, Windows
 
 STALL_S: Final = 12.0
@@ -16,7 +17,7 @@ STALL_S: Final = 12.0
 
 
 def judge_stalled(
-    pairs: Sequence[Paired], windows: Windows, writes: Collection[str]
+    pairs: Sequence[Paired], windows: Windows, writes: Collection[str], starvation: Starvation
 ) -> Iterator[OpFinding]:
     """Judge `stalled`, over what was asked after the last fault window.
 
@@ -24,6 +25,7 @@ def judge_stalled(
         pairs: All operations.
         windows: Those of all faults, recovery included.
         writes: The names of those operations that write.
+        starvation: When the machine did not let nodes or clients run.
     """
     quiet_ns = max((window.until_ns for window in windows.all), default=0)
     asked: dict[str, list[Paired]] = defaultdict(list)
@@ -40,4 +42,7 @@ def judge_stalled(
                 f"{node} acknowledged none of the last {len(tries)} writes, over "
                 f"{seconds(tried_ns)}, although every fault was over"
             )
-            yield OpFinding(STALLED, text, (*tries[0].ops, *tries[-1].ops))
+            ops = (*tries[0].ops, *tries[-1].ops)
+            tried = (tries[0].invoke.time_ns, max(ends_ns))
+            doubt = starvation.doubt(tried, round(STALL_S * NS))
+            yield OpFinding(STALLED, text, ops, doubt=doubt)

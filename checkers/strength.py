@@ -39,6 +39,7 @@ def state_strength(
         if rules[rule].valid is True and rule not in _PER_FAULT_OR_TIME and judged:
             bounds[rule] = min(1.0, 3 / judged)
     results = {"ok": OK, "fail": FAIL, "info": UNKNOWN}
+    starvation = world.starvation.to_json()
     return {
         "attempts": pickups,
         "runs": int(np.count_nonzero(table.kind == RAN)),
@@ -54,5 +55,6 @@ def state_strength(
         "explained": {rule: dict(reasons) for rule, reasons in explained.items() if reasons},
         "explained_duplicates": explained["completed-twice"].total(),
         "torn_files": len(world.run.torn),
+        **({"starvation": starvation} if starvation else {}),
         "bounds_95": bounds,
     }

@@ -14,18 +14,20 @@ __all__ = ["Json", "RuleResult", "Valid", "Verdict", "Violation", "read_verdict"
 Valid = bool | Literal["unknown"]
 
 
-class RuleResult(msgspec.Struct, frozen=True, kw_only=True):
+class RuleResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One rule over a whole history.
 
     Attributes:
-        valid: False with violations, "unknown" where evidence is missing.
+        valid: False with violations, "unknown" where evidence is missing or in doubt.
         violations: How often nothing explains what happened.
         explained: How often a fault and a clause of the contract explain it.
+        in_doubt: How often a bound of time was broken while the machine was starved.
     """
 
     valid: Valid
     violations: int
     explained: int
+    in_doubt: int = 0
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +57,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         strength: What the verdict rests on.
         violations: Witnesses, at most `Contract.witnesses_max` a rule.
         reasons: Why the verdict is unknown, or what weakens it; empty for a plain verdict.
+        in_doubt: Witnesses of what may be the machine's fault, which each sentence says, as many.
     """
 
     valid: Valid
@@ -62,6 +65,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     strength: dict[str, Json]
     violations: list[Violation]
     reasons: list[str]
+    in_doubt: list[Violation] = []
     v: int = 1
 
     def to_json(self) -> bytes:

@@ -25,10 +25,14 @@ def make_witness(finding: Finding, world: World) -> Violation:
     return Violation(
         rule=finding.rule,
         job=job.name if job else None,
-        sentence=finding.sentence,
+        sentence=finding.sentence if finding.doubt is None else _doubtful(finding),
         records=_records(job, world) if job else [],
         faults=[window.to_json() for window in windows],
     )
+
+
+def _doubtful(finding: Finding) -> str:
+    return f"{finding.sentence}. But {finding.doubt}"
 
 
 def _records(job: Job, world: World) -> list[dict[str, Json]]:

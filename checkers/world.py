@@ -10,9 +10,10 @@ import numpy as np
 
 from ..histories.folder import RunRecords
 from ..histories.ops import READ_DEAD_LETTERS, READ_FAILED_JOBS, Json
-from .contract import Contract
+from .contract import Bounds, Contract
 from .facts import NEVER_NS, RAN, UNSTARTED, Facts
 from .jobs import Delivery, Dispatch, GivenUp, Job, StoredJob
+from .starvation import Starvation
 from .windows import NS, FaultWindow, Windows, first_touching
 
 
@@ -63,6 +64,7 @@ class World:
         contract: The contract.
         windows: Fault windows.
         stores: What was read back at the end.
+        starvation: When the machine did not let the system run.
     """
 
     def __init__(self, run: RunRecords, facts: Facts, contract: Contract):
@@ -71,6 +73,7 @@ class World:
         self.contract = contract
         self.windows = Windows(run.faults, contract, facts.end_ns)
         self.stores = Stores(run)
+        self.starvation = starvation_of(run, contract.bounds)
         self._dispatch_order = np.argsort(run.dispatches.job, kind="stable")
         self._dispatch_jobs = run.dispatches.job[self._dispatch_order]
         self._given_up: dict[int, list[GivenUp]] = defaultdict(list)
@@ -111,6 +114,30 @@ class World:
             return "its worker died before the ack"
         window = first_touching(self.windows.path, run.ended_ns, until)
         return f"{window.fault.kind} cut the way of its ack" if window else None
+
+    def ack_doubt(self, run: Delivery) -> str | None:
+        """Say why the answer of a finished run may have been lost later than `ack_s` allows.
+
+        Or why its lease may have run out before. None where it was settled, or where the machine
+        was not starved enough meanwhile.
+        """
+        if run.acked_ns >= 0 or not self.contract.clauses.duplicate_after_lost_ack:
+            return None
+        ends_ns = [w.from_ns for w in self.windows.path if w.from_ns >= run.ended_ns]
+        death_ns = self.death_ns(run)
+        if run.ended_ns <= death_ns < NEVER_NS and not self._wrote_ack(run):
+            ends_ns.append(death_ns)
+        doubt: str | None = None
+        if ends_ns:
+            doubt = self.starvation.doubt((run.ended_ns, min(ends_ns)), self.ns("ack_s"))
+        table, following = self.facts.deliveries, run.index + 1
+        if not doubt and following < len(table) and table.job[following] == table.job[run.index]:
+            doubt = self.lease_doubt(run.t_ns, int(table.t_ns[following]))
+        return doubt
+
+    def lease_doubt(self, from_ns: int, until_ns: int) -> str | None:
+        """Say why a lease that was held from a delivery to the next may have run out, or None."""
+        return self.starvation.lease_doubt((from_ns, until_ns), self.ns("lease_s"))
 
     def _wrote_ack(self, run: Delivery) -> bool:
         """Whether the worker started another job after this run, hence had written its ack."""
@@ -201,6 +228,12 @@ class UnreadBatches:
             if charged.get(job) == use:
                 return True
         return False
+
+
+def starvation_of(run: RunRecords, bounds: Bounds) -> Starvation:
+    """Return when the machine starved a run."""
+    origin_ns = run.scenario.origin_ns if run.scenario else 0
+    return Starvation(run.scheduling, bounds, origin_ns)
 
 
 def window_text(window: FaultWindow) -> str:

@@ -20,6 +20,7 @@ from .lines import Record, read_lines
 from .ops import Op
 from .parallel import read_with_processes
 from .scenario import Scenario, read_scenario
+from .scheduling import SchedulingSample
 from .table import AttemptTable, assemble
 
 _SMALL_BYTES: Final = 64 << 20
@@ -53,6 +54,8 @@ class RunRecords:
         hand_backs: Hand-backs in order of time.
         damage: Evidence that could not be read.
         torn: Files whose last record was torn by a death (tolerated).
+        scheduling: How long processes waited for a core, in order of time; none where nobody
+            sampled it.
     """
 
     scenario: Scenario | None
@@ -64,6 +67,7 @@ class RunRecords:
     hand_backs: tuple[HandBack, ...] = ()
     damage: tuple[Damage, ...] = ()
     torn: tuple[str, ...] = ()
+    scheduling: tuple[SchedulingSample, ...] = ()
 
 
 class RunFolder:
@@ -101,6 +105,11 @@ class RunFolder:
     def hand_backs(self) -> Path:
         """`handbacks.jsonl`."""
         return self.path / "handbacks.jsonl"
+
+    @property
+    def scheduling(self) -> Path:
+        """`scheduling.jsonl`."""
+        return self.path / "scheduling.jsonl"
 
     @property
     def ledger(self) -> Path:
@@ -162,6 +171,7 @@ def read_run(folder: RunFolder, processes: int | None = None) -> RunRecords:
     deaths = _tolerant(folder.deaths, Death, damage)
     faults = _tolerant(folder.faults, FaultEvent, damage)
     hand_backs = _tolerant(folder.hand_backs, HandBack, damage)
+    scheduling = _tolerant(folder.scheduling, SchedulingSample, damage)
     return RunRecords(
         scenario=scenario,
         attempts=attempts,
@@ -172,6 +182,7 @@ def read_run(folder: RunFolder, processes: int | None = None) -> RunRecords:
         hand_backs=tuple(sorted(hand_backs, key=lambda hand_back: hand_back.t_ns)),
         damage=tuple(damage),
         torn=tuple(torn),
+        scheduling=tuple(sorted(scheduling, key=lambda sample: sample.t_ns)),
     )
 
 

@@ -12,6 +12,7 @@ One event a line, `SECONDS WHO-OR-WHAT …`; blank lines and text behind ` #` ar
     0.6  w1 died 9 popping                              a signal, or `exit=0`
     0.7  master died 9
     1.0  fault kill-leader n1 healed=2 recovered=3      `unseen`: planned, and never seen in effect
+    4.0  starved n1 until=9 waited=0.9 ran=0.05         samples of half a second; `own=`, `stolen=`
     8.0  restart code=v2                                an operation that ended ok
     9.0  drained                                        as `drain`, and both stores read back
     9.0  letters a=digest b                             what the dead letters are, where it differs
@@ -46,6 +47,7 @@ from .ops import (
     OpType,
 )
 from .scenario import Scenario, write_scenario
+from .scheduling import SchedulingSample, Wait
 
 _NS: Final = 1_000_000_000
 _ORIGIN_NS: Final = 1_000 * _NS
@@ -54,6 +56,7 @@ _HOST: Final = "here"
 _BOOT: Final = "b007b007-0000-4000-8000-000000000000"
 _FIRST_PID: Final = 100
 _ANSWER_S: Final = 0.010
+_SAMPLE_S: Final = 0.5
 
 
 def at(seconds: float) -> int:
@@ -84,6 +87,7 @@ class HistoryBuilder:
         faults: Events of faults so far.
         given_up: Jobs that were given up, which the stores will hold.
         hand_backs: Lines of `handbacks.jsonl`.
+        scheduling: Lines of `scheduling.jsonl`.
     """
 
     def __init__(self) -> None:
@@ -97,6 +101,7 @@ class HistoryBuilder:
         self._clients = 0
         self._offsets: dict[str, int] = {}
         self.hand_backs: list[dict[str, Json]] = []
+        self.scheduling: list[SchedulingSample] = []
 
     def dispatch(
         self,
@@ -264,6 +269,31 @@ class HistoryBuilder:
                     )
                 )
 
+    def starved(
+        self,
+        t: float,
+        process: str,
+        until: float,
+        *,
+        waited: float = 0.9,
+        ran: float = 0.05,
+        own: float = 0.1,
+        stolen: float = 0.0,
+    ) -> None:
+        """A process waited for a core, in samples of half a second."""
+        for number in range(round((until - t) / _SAMPLE_S)):
+            since = t + number * _SAMPLE_S
+            self.scheduling.append(
+                SchedulingSample(
+                    from_ns=at(since),
+                    t_ns=at(since + _SAMPLE_S),
+                    own=own,
+                    others=1 - own - stolen,
+                    stolen=stolen,
+                    waits={process: Wait(waited=waited, ran=ran)},
+                )
+            )
+
     def write(self, path: Path) -> RunFolder:
         """Write the folder of the run and return it."""
         folder = RunFolder(path)
@@ -284,6 +314,8 @@ class HistoryBuilder:
         folder.hand_backs.write_bytes(
             b"".join(msgspec.json.encode(entry) + b"\n" for entry in self.hand_backs)
         )
+        if self.scheduling:
+            write_lines(folder.scheduling, self.scheduling)
         for number, process in enumerate(self.processes):
             records = sorted(process.records, key=lambda record: record.t_ns)
             file = folder.attempts / f"{_BOOT[:8]}-{process.pid}-{number:06}.jsonl"

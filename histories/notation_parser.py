@@ -31,7 +31,7 @@ def parse(text: str) -> HistoryBuilder:
         if words:
             try:
                 parser.line(float(words[0]), words[1:])
-            except (ValueError, KeyError, IndexError, msgspec.ValidationError) as error:
+            except (ValueError, KeyError, IndexError, TypeError, msgspec.ValidationError) as error:
                 raise NotationError(f"{line.strip()!r}: {error}") from error
     return builder
 
@@ -49,6 +49,9 @@ class _Parser:
             self._dispatch(t, plain, named)
         elif verb == "fault":
             self._fault(t, plain, named)
+        elif verb == "starved":
+            figures = {name: float(told) for name, told in named.items()}
+            self._builder.starved(t, plain[0], figures.pop("until"), **figures)
         elif verb == "drained":
             self._builder.drained(t, self._letters, self._failed)
         elif verb == "restart":

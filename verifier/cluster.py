@@ -88,6 +88,15 @@ class Cluster:
     def _lives(self, child: Child) -> bool:
         return self._reaper.status(child.target.pid) is None
 
+    def running(self) -> Mapping[int, str]:
+        """Return the names of the nodes' and the master's living processes; from any thread."""
+        children = (*dict(self._children).values(), self._master)
+        return {
+            child.target.pid: child.target.name
+            for child in children
+            if child is not None and self._lives(child)
+        }
+
     async def leader(self) -> str | None:
         """Ask all nodes and return the leader of the highest term."""
         await self.watch.ask_all()

@@ -70,6 +70,7 @@ def as_json(outcome: Outcome) -> str:
             "faults": [_fault_object(outcome, fault) for fault in outcome.faults],
             "strength": verdict.strength,
             "violations": verdict.violations,
+            "in_doubt": verdict.in_doubt,
             "reasons": verdict.reasons,
             "run": str(outcome.run),
             "workload": outcome.workload,
@@ -195,24 +196,33 @@ def _figure(value: Json) -> str:
 
 
 def _violation_lines(outcome: Outcome) -> Iterator[str]:
-    """Yield the first witnesses of each rule, and count the rest."""
-    by_rule: dict[str, list[Violation]] = {}
-    for violation in outcome.verdict.violations:
-        by_rule.setdefault(violation.rule, []).append(violation)
-    for rule, violations in by_rule.items():
-        for violation in violations[:_WITNESSES_SHOWN]:
-            yield ""
-            job = f"job {violation.job}: " if violation.job else ""
-            yield f"violation of {rule}: {job}{violation.sentence}"
-            for record in violation.records[:_RECORDS_SHOWN]:
-                yield f"    {_record_line(outcome, record)}"
-            if len(violation.records) > _RECORDS_SHOWN:
-                yield f"    ... and {len(violation.records) - _RECORDS_SHOWN} more records"
-            for fault in violation.faults:
-                yield f"    {_window_line(outcome, fault)}"
-        rest = outcome.verdict.rules[rule].violations - min(len(violations), _WITNESSES_SHOWN)
-        if rest > 0:
-            yield f"  ... and {rest} more of {rule}; verdict.json holds {len(violations)} witnesses"
+    """Yield the first witnesses of each rule, violations before what is in doubt."""
+    verdict = outcome.verdict
+    for rule, result in verdict.rules.items():
+        found = [violation for violation in verdict.violations if violation.rule == rule]
+        yield from _witness_lines(outcome, f"violation of {rule}", rule, found, result.violations)
+    for rule, result in verdict.rules.items():
+        found = [violation for violation in verdict.in_doubt if violation.rule == rule]
+        yield from _witness_lines(outcome, f"in doubt: {rule}", rule, found, result.in_doubt)
+
+
+def _witness_lines(
+    outcome: Outcome, what: str, rule: str, witnesses: Sequence[Violation], count: int
+) -> Iterator[str]:
+    """Yield the first witnesses, and count the rest."""
+    for witness in witnesses[:_WITNESSES_SHOWN]:
+        yield ""
+        job = f"job {witness.job}: " if witness.job else ""
+        yield f"{what}: {job}{witness.sentence}"
+        for record in witness.records[:_RECORDS_SHOWN]:
+            yield f"    {_record_line(outcome, record)}"
+        if len(witness.records) > _RECORDS_SHOWN:
+            yield f"    ... and {len(witness.records) - _RECORDS_SHOWN} more records"
+        for fault in witness.faults:
+            yield f"    {_window_line(outcome, fault)}"
+    rest = count - min(len(witnesses), _WITNESSES_SHOWN)
+    if rest > 0:
+        yield f"  ... and {rest} more of {rule}; verdict.json holds {len(witnesses)} witnesses"
 
 
 def _record_line(outcome: Outcome, record: Mapping[str, Json]) -> str:

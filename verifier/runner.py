@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -27,6 +28,7 @@ from .activities import Stage
 from .board import BoardMaker
 from .children import NodePorts
 from .cluster import Cluster
+from .cpu_times import CpuTimes
 from .deaths import identify_orphan, merge_deaths
 from .errors import HarnessError
 from .lane_activity import make_activity
@@ -34,6 +36,7 @@ from .live import Board
 from .progress import AttemptTail
 from .reaper import Reaper, become_subreaper, descendants
 from .recorder import Recorder
+from .sampler import name_processes, sampling
 from .scenario import Scenario, nemesis_settings
 from .store import RunPaths
 from .supervised import Supervised, make_supervised
@@ -90,7 +93,7 @@ def execute(start: Start, show: Show) -> Ended:
     reaper = Reaper(run.reaped, lambda pid: identify_orphan(supervisors, pid))
     session = _Session(start, reaper, supervisors)
     try:
-        trio.run(session.main, show)
+        session.run(show)
     finally:
         left = reaper.kill_all(spared)
         session.close()
@@ -133,6 +136,17 @@ class _Session:
             inject=self._inject,
         )
         self._activity = make_activity(stage)
+
+    def run(self, show: Show) -> None:
+        """Run all phases while a thread samples how long processes wait for a core."""
+        # Of its own, because it is read in that thread.
+        watch = SupervisorWatch(self._start.run.supervisor / "status.json")
+        with LineWriter(self._start.run.scheduling) as samples:
+            processes = partial(name_processes, self._cluster.running, watch)
+            with sampling(CpuTimes(), processes, samples.write) as told:
+                trio.run(self.main, show)
+        if told.error:
+            self.ended.notes.append(told.error)
 
     async def main(self, show: Show) -> None:
         """Run all phases; stop the system whatever ended them."""

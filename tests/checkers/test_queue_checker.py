@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -14,6 +15,7 @@ from atleastonce.checkers.verdict import Verdict
 from atleastonce.histories.faults import FaultEvent
 from atleastonce.histories.ops import DRAIN
 from atleastonce.histories.queue_ops import DEQUEUE, ENQUEUE, Enqueue, Enqueued
+from atleastonce.histories.scheduling import SchedulingSample, Wait
 
 from .op_histories import OpHistory, at, broken_rules
 from .queue_histories import (
@@ -33,8 +35,9 @@ from .queue_histories import (
 Break = Callable[[OpHistory], None]
 
 
-def judge(history: OpHistory) -> Verdict:
-    return check_queue(history.run(), BrokerContract(name="queue"))
+def judge(history: OpHistory, scheduling: Sequence[SchedulingSample] = ()) -> Verdict:
+    run = dataclasses.replace(history.run(), scheduling=tuple(scheduling))
+    return check_queue(run, BrokerContract(name="queue"))
 
 
 def clean() -> OpHistory:
@@ -304,3 +307,17 @@ def test_value_that_cannot_be_read_makes_every_rule_unknown() -> None:
     assert verdict.valid == "unknown"
     assert all(result.valid == "unknown" for result in verdict.rules.values())
     assert verdict.reasons[0].startswith("damaged evidence: operation ")
+
+
+def test_node_that_took_no_write_while_the_machine_was_starved_is_in_doubt() -> None:
+    history = clean()
+    BREAKS_BY_RULE["stalled"](history)
+    starved = SchedulingSample(
+        from_ns=at(40), t_ns=at(55), waits={"verifier": Wait(waited=0.9, ran=0.05)}
+    )
+
+    verdict = judge(drained(history), [starved])
+
+    assert verdict.valid == "unknown"
+    assert verdict.rules["stalled"].in_doubt == 1
+    assert "verifier waited 90% of the time for a core" in verdict.reasons[0]
