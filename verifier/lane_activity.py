@@ -83,8 +83,16 @@ class LaneActivity:
         await self._jobs_activity.finish()
 
     async def _send(self, when: When, deadline_s: float) -> None:
-        jobs = [job for job in self._plan.jobs if job.when == when]
-        await self._producer.send(jobs, deadline_s)
+        """Dispatch what belongs to a phase, group by group."""
+        before: list[str] = []
+        for group in self._plan.lane.groups:
+            if group.when != when:
+                continue
+            if group.awaits_start:
+                await self._wait_for(Trigger(started=tuple(before)))
+            jobs = [job for job in self._plan.jobs if job.group == group.name]
+            await self._producer.send(jobs, deadline_s)
+            before += [job.id for job in jobs]
 
     async def _act(self) -> None:
         """Do what the lane does beside its first dispatches, and dispatch what comes after it."""

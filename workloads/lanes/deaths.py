@@ -107,7 +107,14 @@ DYING: Final = (
         sentence="one job of a batch is done and the next one runs when the supervisor is killed",
         groups=(
             PLUG,
-            Group(name="first", jobs=1, work_s=6, partition=ONE_PARTITION, runs=(1,)),
+            Group(
+                name="first",
+                jobs=1,
+                work_s=6,
+                partition=ONE_PARTITION,
+                awaits_start=True,
+                runs=(1,),
+            ),
             Group(
                 name="second",
                 jobs=1,

@@ -60,6 +60,7 @@ class Group:
         partition: Where all of them go; empty for anywhere.
         payloads: What travels instead of jobs, as JSON; one message each.
         when: Dispatched first, while the fault is open, or after it has healed.
+        awaits_start: Dispatched only when all jobs before it have started.
         every_s: Pause between two dispatches.
         ends: See `JobsExpected`.
         starts: Fewest and most runs.
@@ -86,6 +87,7 @@ class Group:
     partition: str = ANY_PARTITION
     payloads: tuple[str, ...] = ()
     when: When = "first"
+    awaits_start: bool = False
     every_s: float = 0.0
     ends: Ends = "completed"
     starts: tuple[int, int] = (1, 1)
@@ -143,7 +145,7 @@ class Lane:
     Attributes:
         name: What `verify run --lane` takes.
         sentence: What happens in it.
-        groups: The jobs, in order of dispatch.
+        groups: The jobs; group by group they are dispatched.
         fault: What breaks; None where the jobs themselves do.
         also: What breaks beside it, `after_s` of its trigger later; None for nothing.
         restart: When the supervisor is asked to put new code in place; None for never.

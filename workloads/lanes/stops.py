@@ -45,7 +45,14 @@ STOPPING: Final = (
         sentence="one of two long jobs is done and the other runs when the supervisor stops",
         groups=(
             PLUG,
-            Group(name="first", jobs=1, work_s=60, partition=ONE_PARTITION, runs=(1,)),
+            Group(
+                name="first",
+                jobs=1,
+                work_s=60,
+                partition=ONE_PARTITION,
+                awaits_start=True,
+                runs=(1,),
+            ),
             Group(name="second", jobs=1, work_s=60, partition=ONE_PARTITION, runs=(1,)),
         ),
         workers=1,

@@ -28,6 +28,7 @@ SUPERVISION: Final = (
                 name="exits",
                 jobs=6,
                 acts=("exit",),
+                awaits_start=True,
                 tries=1,
                 ends="failed",
                 pickups=(1, 2),
