@@ -111,10 +111,10 @@ _ALL: Final = (
     Bug(
         "damage-taken-for-torn-tail",
         "a node takes damage in the middle of its log for a torn tail, and cuts what follows",
-        # `lost` where no checkpoint is further than the cut; else the node refuses its own log.
-        "stalled",
+        "lost",
         "flip-log",
-        (),
+        # A node whose checkpoint is further than the cut refuses its own log, and loses nothing.
+        (("checkpoint_ms", "3600000"),),
         "queue",
     ),
     Bug(
