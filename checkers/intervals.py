@@ -51,3 +51,8 @@ def intersect(left: Interval, right: Interval) -> Interval | None:
     """Return the common part, or None where there is none of any length."""
     start, end = max(left[0], right[0]), min(left[1], right[1])
     return (start, end) if start < end else None
+
+
+def clip(intervals: Iterable[Interval], within: Interval) -> list[Interval]:
+    """Return the parts of intervals that lie within another one."""
+    return [part for interval in intervals if (part := intersect(interval, within))]

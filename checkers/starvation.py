@@ -16,7 +16,7 @@ from typing import Final
 from ..histories.scheduling import SchedulingSample
 from .contract import Bounds
 from .findings import seconds
-from .intervals import Interval, intersect, length, merge, subtract
+from .intervals import Interval, clip, intersect, length, merge, subtract
 from .verdict import Json
 
 _NS: Final = 1_000_000_000
@@ -91,19 +91,21 @@ class Starvation:
     def lease_doubt(self, held: Interval, lease_ns: int) -> str | None:
         """Say why a lease may have run out unrenewed, or its ack may have come too late, or None.
 
-        That may be so where the machine starved half of some time as long as the lease.
+        That may be so where the machine starved half of some time as long as the lease. What
+        follows a starved stretch does not count here, as leases are renewed at once then.
 
         Args:
             held: From a delivery to the next one of the same job.
             lease_ns: The lease.
         """
-        inside = [part for s in self.stretches if (part := intersect(s, held))]
+        inside = clip(self.measured, held)
         starts = [start for start, _ in inside] + [
             max(held[0], end - lease_ns) for _, end in inside
         ]
         around = [(start, min(held[1], start + lease_ns)) for start in starts]
-        worst = max(around, key=lambda part: length(part) - self.left_ns(part), default=None)
-        if worst is None or 2 * (length(worst) - self.left_ns(worst)) < lease_ns:
+        starved_ns = [sum(length(part) for part in clip(inside, window)) for window in around]
+        worst_ns, worst = max(zip(starved_ns, around, strict=True), default=(0, held))
+        if worst_ns == 0 or 2 * worst_ns < lease_ns:
             return None
         return f"{self.told(worst)}; a lease of {seconds(lease_ns)} may run out unrenewed meanwhile"
 

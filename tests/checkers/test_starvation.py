@@ -241,7 +241,8 @@ def test_lease_that_ran_out_on_a_starved_machine_is_in_doubt(
     assert starved.rules[rule].in_doubt > 0
     (reason,) = (reason for reason in starved.reasons if reason.startswith(rule))
     assert "a lease of 8.000 s may run out unrenewed meanwhile" in reason
-    for excuse in ("", "1.0 starved supervisor until=2", "20.0 starved supervisor until=40"):
+    # Three seconds, and as many to recover, are not half of a lease of eight.
+    for excuse in ("", "1.0 starved supervisor until=4", "20.0 starved supervisor until=40"):
         assert judge(history + excuse + END).rules[rule].valid is False
 
 
