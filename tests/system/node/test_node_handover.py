@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import signal
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -125,13 +124,14 @@ def test_all_nodes_told_to_stop_at_once_wait_for_no_successor(make_cluster: Make
     client = cluster.leader().client()
     assert client.push("q", "m")[0] == 201
     client.hang_up()
-    began = time.monotonic()
 
     for node in cluster.nodes.values():
         node.signal(signal.SIGTERM)
 
     assert [node.wait() for node in cluster.nodes.values()] == [0, 0, 0]
-    assert time.monotonic() - began < 2.0
+    stops = [record for node in cluster.nodes.values() for record in node.events("stopping")]
+    # As the nodes measure it: how long three processes take to end is the machine's affair.
+    assert max(r["took_ms"] for r in stops if r["stage"] == "leadership") < 2000
     assert sum(len(node.events("stopping")) > 0 for node in cluster.nodes.values()) == 3
 
 

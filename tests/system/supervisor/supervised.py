@@ -140,14 +140,15 @@ class Supervised:
         path = self.state_dir / name
         if not path.exists():
             return []
-        return [json.loads(line) for line in path.read_bytes().splitlines()]
+        # What stands behind the last newline is being written.
+        return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
 
     def notes(self, kind: str) -> list[list[str]]:
         """Lines of the jobs' log whose second word is `kind`."""
         path = self.root / "jobs.log"
         if not path.exists():
             return []
-        lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [line.split() for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
         return [line for line in lines if line[1] == kind]
 
     def log(self) -> str:
