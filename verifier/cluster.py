@@ -89,8 +89,9 @@ class Cluster:
         return self._reaper.status(child.target.pid) is None
 
     def running(self) -> Mapping[int, str]:
-        """Return the names of the nodes' and the master's living processes; from any thread."""
-        children = (*dict(self._children).values(), self._master)
+        """Return the names of the nodes' and the masters' living processes; from any thread."""
+        masters = (each.child for each in self.supervisors)
+        children = (*dict(self._children).values(), *masters)
         return {
             child.target.pid: child.target.name
             for child in children

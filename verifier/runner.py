@@ -140,9 +140,10 @@ class _Session:
     def run(self, show: Show) -> None:
         """Run all phases while a thread samples how long processes wait for a core."""
         # Of its own, because it is read in that thread.
-        watch = SupervisorWatch(self._start.run.supervisor / "status.json")
+        names = self._start.scenario.supervisor_names
+        watches = [each.watch for each in make_supervised(self._start.run, names)]
         with LineWriter(self._start.run.scheduling) as samples:
-            processes = partial(name_processes, self._cluster.running, watch)
+            processes = partial(name_processes, self._cluster.running, *watches)
             with sampling(CpuTimes(), processes, samples.write) as told:
                 trio.run(self.main, show)
         if told.error:

@@ -125,15 +125,16 @@ def _share(part_ns: int, whole_ns: int) -> float:
 
 
 def name_processes(
-    running: Callable[[], Mapping[int, str]], supervisor: SupervisorWatch
+    running: Callable[[], Mapping[int, str]], *supervisors: SupervisorWatch
 ) -> Mapping[int, str]:
-    """Name this process, the nodes, the master, the fork server and the workers by pid."""
+    """Name this process, the nodes, the masters, the fork servers and the workers by pid."""
     names = {os.getpid(): VERIFIER, **running()}
-    status = supervisor.read()
-    if status is not None and status.master in names:
-        if status.fork_server is not None:
-            names[status.fork_server] = "fork-server"
-        names |= {worker.pid: f"worker {worker.pid}" for worker in status.workers}
+    for supervisor in supervisors:
+        status = supervisor.read()
+        if status is not None and status.master in names:
+            if status.fork_server is not None:
+                names[status.fork_server] = "fork-server"
+            names |= {worker.pid: f"worker {worker.pid}" for worker in status.workers}
     return names
 
 
