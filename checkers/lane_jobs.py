@@ -54,6 +54,7 @@ def _judge_end(job: Job, expected: JobsExpected, world: World) -> Iterator[Findi
         f"it completed {completed} times and was given up {given_up} times; it should {wanted}",
         job.deliveries[0].t_ns if job.deliveries else world.facts.end_ns,
         world.facts.end_ns,
+        doubt=_lease_doubt(job, world) if completed > 1 else None,
     )
 
 
@@ -82,7 +83,8 @@ def _judge_starts(job: Job, expected: JobsExpected, world: World) -> Iterator[Fi
     if not least <= len(runs) <= most:
         span = f"{least}" if least == most else f"{least} to {most}"
         text = f"it started {len(runs)} times; the lane expects {span}"
-        yield Finding("lane-starts", job.number, text, first_ns, last_ns)
+        doubt = _lease_doubt(job, world) if len(runs) > most else None
+        yield Finding("lane-starts", job.number, text, first_ns, last_ns, doubt=doubt)
         return
     numbers = tuple(run.attempt for run in runs)
     if expected.runs and numbers != expected.runs:
@@ -93,6 +95,13 @@ def _judge_starts(job: Job, expected: JobsExpected, world: World) -> Iterator[Fi
     if expected.pickups and pickups != expected.pickups:
         text = f"its pickups carry the numbers {_list(pickups)}; the lane expects "
         yield Finding("lane-starts", job.number, text + _list(expected.pickups), first_ns, last_ns)
+
+
+def _lease_doubt(job: Job, world: World) -> str | None:
+    """Say why the lease of one of its deliveries may have run out unrenewed, or None."""
+    pairs = pairwise(job.deliveries)
+    doubts = (world.lease_doubt(before.t_ns, after.t_ns) for before, after in pairs)
+    return next((doubt for doubt in doubts if doubt), None)
 
 
 def _list(numbers: tuple[int, ...]) -> str:

@@ -111,6 +111,7 @@ def _judge_old_workers(world: World) -> Iterator[Finding]:
                 f"timeout of attempt {int(table.attempt[index])} had ended it",
                 ended_ns,
                 death_ns,
+                doubt=world.starvation.doubt((ended_ns, death_ns), leak_ns),
             )
 
 
@@ -140,7 +141,8 @@ def _judge_time(world: World, lane: LaneContract, jobs: Sequence[Job]) -> Iterat
         "never ended" if never else f"ended {seconds(over_ns - begun_ns)} after the first dispatch"
     )
     text = f"it {took}; the lane may take {lane.lane_s_max:g} s, and {len(late)} jobs took longer"
-    yield Finding("lane-time", last.number, text, begun_ns, over_ns)
+    doubt = world.starvation.doubt((begun_ns, over_ns), round(lane.lane_s_max * NS))
+    yield Finding("lane-time", last.number, text, begun_ns, over_ns, doubt=doubt)
 
 
 def _judge_idle(world: World, lane: LaneContract, jobs: Sequence[Job]) -> Iterator[Finding]:
@@ -160,7 +162,8 @@ def _judge_idle(world: World, lane: LaneContract, jobs: Sequence[Job]) -> Iterat
             f"no job ran for {seconds(end - start)} though jobs were still to be done; the lane "
             f"allows {lane.idle_s_max:g} s"
         )
-        yield Finding("lane-idle", None, text, start, end)
+        doubt = world.starvation.doubt((start, end), round(lane.idle_s_max * NS))
+        yield Finding("lane-idle", None, text, start, end, doubt=doubt)
 
 
 def _since_ns(job: Job) -> int:

@@ -127,7 +127,7 @@ def _share(part_ns: int, whole_ns: int) -> float:
 def name_processes(
     running: Callable[[], Mapping[int, str]], supervisors: Sequence[SupervisorWatch]
 ) -> Mapping[int, str]:
-    """Name this process, the nodes, the master, the fork server and the workers by pid."""
+    """Name this process, the nodes, the masters, the fork servers and the workers by pid."""
     names = {os.getpid(): VERIFIER, **running()}
     for supervisor in supervisors:
         status = supervisor.read()

@@ -362,3 +362,14 @@ def test_a_supervisor_that_was_never_asked_leaves_the_lane_unknown(check: Check)
 
     assert verdict.valid == "unknown"
     assert verdict.reasons == ["the supervisor was never asked about itself"]
+
+
+def test_a_lane_that_took_too_long_on_a_starved_machine_is_unknown(check: Check) -> None:
+    starved = LEGAL + "0.4 starved n1 until=1.4 waited=0.9 ran=0.05\n"
+
+    verdict = check(starved, lane_s_max=1.5)
+
+    assert verdict.valid == "unknown"
+    assert broken(verdict) == set()
+    assert verdict.rules["lane-time"].in_doubt == 1
+    assert "lane-time is in doubt: the machine was starved" in verdict.reasons[0]

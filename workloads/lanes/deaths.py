@@ -127,11 +127,12 @@ DYING: Final = (
         workers=1,
         fault=LaneFault(
             kind="kill-supervisor",
-            down_s=3,
+            # Past the lease: what the dead workers owed cannot be made good any more.
+            down_s=40,
             when=Trigger(ended=("first/0",), started=("second/0",), after_s=2),
         ),
-        lane_s=65,
-        idle_s=35,
+        lane_s=80,
+        idle_s=45,
     ),
     _death(
         "death-timeout",

@@ -167,6 +167,7 @@ class Lane:
         deaths_max: See `LaneContract`.
         pops_per_job_max: See `LaneContract`.
         killed_max: See `LaneContract`.
+        waives: Rules of the delivery contract that do not hold here, and why.
         refuses_at_once: What is not a job is given up without a run.
         not_in: Profiles that it does not run in, and why.
     """
@@ -194,6 +195,7 @@ class Lane:
     deaths_max: int | None = None
     pops_per_job_max: float | None = None
     killed_max: int | None = None
+    waives: Mapping[str, str] = field(default_factory=dict)
     refuses_at_once: bool = False
     not_in: Mapping[str, str] = field(default_factory=dict)
 

@@ -92,6 +92,8 @@ class LanePlan:
             causes = (*attempts.clauses.early_give_up_causes, _NOT_A_JOB)
             clauses = msgspec.structs.replace(attempts.clauses, early_give_up_causes=causes)
             attempts = msgspec.structs.replace(attempts, clauses=clauses)
+        waivers = {**attempts.waivers, **lane.waives}
+        attempts = msgspec.structs.replace(attempts, waivers=waivers)
         return LaneContract(
             lane=lane.name,
             profile=self.profile.name,

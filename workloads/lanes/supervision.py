@@ -37,6 +37,7 @@ SUPERVISION: Final = (
             ),
         ),
         settings=("restart_backoff_max_s=6", "stable_after_s=12"),
+        waives={"pace": "an open circuit is what the lane is about"},
         lane_s=150,
         idle_s=90,
         deaths_max=7,
