@@ -23,7 +23,7 @@ from .forkwire import (
     decode_reply,
     encode,
 )
-from .orphans import MARK
+from .orphans import MARK, mark_of
 
 _READ_BYTES = 1 << 16
 _MODULE = "atleastonce.system.supervisor.fork_server"
@@ -150,7 +150,7 @@ async def start_fork_server(
             [sys.executable, *flags, "-m", _MODULE, str(replies_write)],
             stdin=requests_read,
             pass_fds=(replies_write, generation_fd),
-            env={**os.environ, MARK: str(deaths.parent.resolve())},
+            env={**os.environ, MARK: mark_of(deaths.parent)},
             start_new_session=True,
         )
     finally:

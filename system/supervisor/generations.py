@@ -24,6 +24,8 @@ from .records import append_line, make_death
 from .statedir import StateDirectory, StateDirectoryError, try_lock_generation
 
 GENERATION_WAIT_S: Final = 10.0
+GENERATION_PATIENCE_S: Final = 2.0
+"""How long an earlier generation may take to end by itself before it is killed."""
 END_S: Final = 5.0
 
 
@@ -218,20 +220,30 @@ class ForkServers:
         if self._living and self._lock is not None:
             return os.dup(self._lock)
         self._drop_lock()
-        deadline = trio.current_time() + GENERATION_WAIT_S
+        began = trio.current_time()
         while (lock := try_lock_generation(self._directory)) is None:
-            if trio.current_time() >= deadline:
+            waited_s = trio.current_time() - began
+            if waited_s >= GENERATION_WAIT_S:
                 raise StateDirectoryError(
                     f"{self._directory.root}: workers of an earlier supervisor still run after "
                     f"{GENERATION_WAIT_S:g} s"
                 )
+            if waited_s >= GENERATION_PATIENCE_S:
+                self._kill_what_is_left()
             await trio.sleep(0.01)
-        while trio.current_time() < deadline and (left := kill_marked(self._directory.root)):
-            self._log.warning("orphans killed", pids=[str(pid) for pid in left])
+        began = trio.current_time()
+        while self._kill_what_is_left() and trio.current_time() - began < GENERATION_WAIT_S:
             await trio.sleep(0.01)
         self._directory.clear_workers()
         self._lock = lock
         return os.dup(lock)
+
+    def _kill_what_is_left(self) -> bool:
+        """Kill what an earlier generation left, and whoever cannot end by itself any more."""
+        left = kill_marked(self._directory.root)
+        if left:
+            self._log.warning("orphans killed", pids=[str(pid) for pid in left])
+        return bool(left)
 
     def _drop_lock(self) -> None:
         if self._lock is not None:

@@ -44,13 +44,22 @@ def kill_orphans() -> list[int]:
     return left
 
 
+def mark_of(root: Path) -> str:
+    """Return what `MARK` is for a state directory: the directory itself, not only its name.
+
+    Containers that see each other's processes may use the same name for different directories.
+    """
+    seen = root.stat()
+    return f"{seen.st_dev}:{seen.st_ino}:{root.resolve()}"
+
+
 def kill_marked(root: Path) -> list[int]:
     """SIGKILL every process that was started under a state directory; return those found.
 
     Only for who holds the directory's locks, when none of its fork servers lives. Neither this
     process nor one above it is touched.
     """
-    wanted = f"{MARK}={root.resolve()}".encode()
+    wanted = f"{MARK}={mark_of(root)}".encode()
     kept = _lineage()
     found = []
     for entry in Path("/proc").iterdir():

@@ -93,6 +93,34 @@ def test_all_killed_at_once_leave_programs_that_the_next_start_ends(
     assert supervised.stop() == 0
 
 
+def test_a_fork_server_that_hung_when_its_master_was_killed_does_not_block_the_next(
+    supervised: Supervised, broker: ScriptedBroker
+) -> None:
+    pids = with_children(supervised, broker)
+    os.kill(pids["fork-server"][0], signal.SIGSTOP)
+    os.kill(pids["master"][0], signal.SIGKILL)
+    gone(pids, "workers")
+    assert supervised.process is not None
+    supervised.process.wait(10)
+    supervised.start()
+    gone(pids, "fork-server", "group", "detached")
+    assert supervised.stop() == 0
+
+
+def test_processes_that_jobs_forked_do_not_block_the_next_fork_server(
+    supervised: Supervised, broker: ScriptedBroker
+) -> None:
+    broker.push("leave_children", "a")
+    supervised.start()
+    wait_for(lambda: supervised.notes("done"), "the job")
+    (detached,) = [int(note[2]) for note in supervised.notes("detached")]
+    before = supervised.status()
+    os.kill(before["fork_server"], signal.SIGKILL)
+    wait_for(lambda: not is_alive(detached), "the end of what was left")
+    wait_for(lambda: len(supervised.workers()) == 2, f"a new generation\n{supervised.log()}")
+    assert supervised.status()["fork_server"] != before["fork_server"]
+
+
 def test_a_terminate_ends_what_jobs_have_started(
     supervised: Supervised, broker: ScriptedBroker
 ) -> None:
