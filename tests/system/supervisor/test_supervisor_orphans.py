@@ -38,6 +38,7 @@ def test_a_killed_worker_takes_its_group_along(
     supervised: Supervised, broker: ScriptedBroker
 ) -> None:
     pids = with_children(supervised, broker)
+    wait_for(lambda: "a" in supervised.running(), "the job in the status")
     os.kill(supervised.running()["a"], signal.SIGKILL)
     gone(pids, "group")
     assert supervised.stop() == 0
