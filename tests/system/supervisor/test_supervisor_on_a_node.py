@@ -106,11 +106,12 @@ def test_a_pause_and_a_restart_charge_nobody(on_node: Supervised, node_port: int
     gate.touch()
     wait_for(lambda: on_node.status()["state"] == "paused", "the pause")
     assert depth(node_port).ready == 3
+    wait_for(lambda: on_node.status()["code"] == 2, "the new code")
     assert on_node.asked("continue")["accepted"]
     wait_for(lambda: len(on_node.notes("done")) == 4, f"the rest\n{on_node.log()}")
     starts = [(note[2], note[3]) for note in on_node.notes("started")]
     assert starts == [("a", "1"), ("b", "1"), ("c", "1"), ("d", "1")]
-    wait_for(lambda: {worker["code"] for worker in on_node.workers()} == {2}, "the new code")
+    wait_for(lambda: {worker["code"] for worker in on_node.workers()} == {2}, "the new code alone")
     assert on_node.stop() == 0
     assert depth(node_port).pending == 0
 
