@@ -144,6 +144,9 @@ class ScriptedBroker:
             return 503, {"error": "gone", "code": "no_leader"}
         if "/pop/" in url.path and self.refuses_pops:
             return 503, {"error": "no connection to a leader", "code": "no_leader"}
+        if "/partition/" in url.path:
+            # The repeat of a pop that a dead worker had sent; here none of them had claimed.
+            return 204, None
         if "/pop/" in url.path:
             query = {key: values[0] for key, values in parse_qs(url.query).items()}
             return self._pop(query, is_gone)
