@@ -89,7 +89,6 @@ class ControlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         event_driven: Whether new messages wake pools between polls.
         telemetry_ttl_s: How long an observed duration of jobs counts.
         lease_renewal: Whether the workers' leases are renewed.
-        control_ttl_s: How long a control request stays valid.
         coordination: Whether replicas share their targets.
         round_s: Longest time between two heartbeats of a master that is well.
     """
@@ -99,6 +98,5 @@ class ControlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     event_driven: bool = False
     telemetry_ttl_s: float = 300.0
     lease_renewal: bool = True
-    control_ttl_s: float = 3600.0
     coordination: bool = False
     round_s: float = 14.0

@@ -31,6 +31,7 @@ def build_config(options: Options) -> SupervisorConfig:
         renewal=_renewal(options),
         boot_timeout_s=master.boot_timeout_s,
         heartbeat_timeout_s=heartbeat_timeout_s(options),
+        control_ttl_s=master.control_ttl_s,
         die_with_parent=False,
         pools=pools,
         control=ControlConfig(
@@ -39,7 +40,6 @@ def build_config(options: Options) -> SupervisorConfig:
             event_driven=master.event_driven,
             telemetry_ttl_s=master.telemetry_ttl_s,
             lease_renewal=driver.lease_renewal,
-            control_ttl_s=master.control_ttl_s,
             coordination=master.coordination,
             round_s=loop_budget_s(options),
         ),

@@ -65,7 +65,9 @@ class Pooled(Supervised):
         return Counter(queue for line in words for queue in QUEUES if f"pool/{queue}" in line)
 
 
-def options(poll_s: float, *more: str, pool: tuple[str, ...] = ()) -> str:
+def options(
+    poll_s: float, *more: str, pool: tuple[str, ...] = ("target_jobs_per_process = 2",)
+) -> str:
     return "\n".join(
         (
             "[master]",
@@ -85,7 +87,6 @@ def options(poll_s: float, *more: str, pool: tuple[str, ...] = ()) -> str:
             "[pools.pool]",
             'queues = ["mail", "news"]',
             "max_processes = 4",
-            "target_jobs_per_process = 2",
             "balance_cooldown_s = 0.2",
             "scale_down_delay_s = 1",
             "retry_after_s = 30",
@@ -168,3 +169,30 @@ def test_a_pool_of_the_time_strategy_learns_how_long_its_jobs_take(pooled: Poole
     wait_for(lambda: len(pooled.workers()) == 1, f"the first worker\n{pooled.log()}")
     wait_for(lambda: len(pooled.workers()) == 4, f"four workers\n{pooled.log()}", 30)
     assert pooled.stop() == 0
+
+
+def test_two_supervisors_that_share_run_the_target_between_them(
+    pooled: Pooled, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    other = Pooled(tmp_path / "other", pooled.port)
+    gate = {"file": str(tmp_path / "gate")}
+    push(pooled.port, ("mail",), 24, gate)
+    pooled.options = other.options = options(
+        0.2, "coordination = true", pool=("target_jobs_per_process = 6",)
+    )
+    try:
+        for one in (pooled, other):
+            one.launch()
+        wait_for(
+            lambda: [len(one.workers()) for one in (pooled, other)] == [2, 2],
+            f"two workers each\n{pooled.log()}\n{other.log()}",
+            30,
+        )
+        assert [one.pool()["target"] for one in (pooled, other)] == [2, 2]
+        (tmp_path / "gate").touch()
+        assert other.stop() == 0
+        wait_for(lambda: len(pooled.notes("done")) + len(other.notes("done")) == 24, "all jobs", 30)
+        assert pooled.stop() == 0
+    finally:
+        other.end()
