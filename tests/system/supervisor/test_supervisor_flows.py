@@ -63,7 +63,7 @@ def test_killed_workers_neither_lose_nor_double_a_link_a_count_or_a_callback(
     for _ in range(KILLS):
         before = ended(flows)
         wait_for(
-            partial(has_gone_on, flows, before),
+            partial(has_gone_on, flows, before, node),
             f"more jobs\n{flows.log()}",
             PATIENCE_S,
         )
@@ -104,5 +104,6 @@ def ended(flows: Supervised) -> int:
     return len(flows.notes("linked")) + len(flows.notes("member"))
 
 
-def has_gone_on(flows: Supervised, before: int) -> bool:
-    return ended(flows) > before + 5
+def has_gone_on(flows: Supervised, before: int, node: OneNode) -> bool:
+    # On a quick machine there may be fewer left than that.
+    return ended(flows) > before + 5 or is_drained(node)
