@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import trio
 from hypothesis import given
@@ -168,7 +170,8 @@ def test_what_is_longer_than_a_slice_is_applied_beside_other_tasks(
 
     trio.run(main)
     assert applied.indexes == list(range(1, 11))
-    assert set(seen) == set(range(1, 10))
+    # Trio wakes both tasks in either order: at most two slices lie between two looks.
+    assert max(later - earlier for earlier, later in pairwise([*seen, 10])) <= 2
 
 
 def test_the_position_carries_the_members_as_of_the_last_entry() -> None:
