@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-import msgspec
 import numpy as np
 
 from ..histories.folder import RunRecords
 from ..histories.ops import RESTART
 from ..histories.table import COMPLETED, ENDED, GAVE_UP
 from .attempts import conclude, find_all
-from .evidence import Evidence, weigh_evidence
+from .evidence import weigh_evidence
 from .facts import RAN, derive_facts
-from .findings import Finding, doubt_reason
+from .findings import Finding
 from .jobs import Job
+from .joined import join_findings
 from .lane_contract import LANE_RULES, LaneContract
 from .lane_jobs import judge_lane_job
 from .lane_probes import read_probes
 from .lane_whole import COUNT_POPS, judge_lane
-from .verdict import Json, RuleResult, Valid, Verdict, Violation, worst
+from .verdict import Json, Verdict
 from .windows import NS
-from .witness import make_witness
 from .world import World
 
 
@@ -35,7 +32,8 @@ def check_lane(run: RunRecords, lane: LaneContract) -> Verdict:
     evidence = weigh_evidence(world)
     evidence.reasons += _missing(world, lane)
     verdict = conclude(world, evidence, find_all(world, evidence))
-    return _joined(world, evidence, verdict, find_lane(world, lane))
+    findings = find_lane(world, lane)
+    return join_findings(world, evidence, verdict, findings, LANE_RULES, lane=_strength(world))
 
 
 def find_lane(world: World, lane: LaneContract) -> list[Finding]:
@@ -82,48 +80,3 @@ def _strength(world: World) -> dict[str, Json]:
         "completed": int(np.count_nonzero(facts.outcome == COMPLETED)),
         "given_up": len(table.gave_up),
     }
-
-
-def _joined(world: World, evidence: Evidence, verdict: Verdict, findings: list[Finding]) -> Verdict:
-    """Add the lane's own rules to the verdict of the delivery contract."""
-    broken = [finding for finding in findings if finding.doubt is None]
-    doubtful = [finding for finding in findings if finding.doubt is not None]
-    counts = Counter(finding.rule for finding in broken)
-    doubts = {
-        rule: [finding.doubt or "" for finding in doubtful if finding.rule == rule]
-        for rule in LANE_RULES
-    }
-    rules = {
-        rule: RuleResult(
-            valid=_valid(counts[rule], len(doubts[rule]), evidence),
-            violations=counts[rule],
-            explained=0,
-            in_doubt=len(doubts[rule]),
-        )
-        for rule in LANE_RULES
-    }
-    reasons = [doubt_reason(rule, texts) for rule, texts in doubts.items() if texts]
-    return msgspec.structs.replace(
-        verdict,
-        valid=worst(verdict.valid, *(result.valid for result in rules.values())),
-        rules={**verdict.rules, **rules},
-        strength={**verdict.strength, "lane": _strength(world)},
-        violations=[*verdict.violations, *_witnesses(broken, world)],
-        reasons=[*verdict.reasons, *reasons],
-        in_doubt=[*verdict.in_doubt, *_witnesses(doubtful, world)],
-    )
-
-
-def _valid(violations: int, in_doubt: int, evidence: Evidence) -> Valid:
-    if evidence.is_damaged:
-        return "unknown"
-    return worst(not violations, "unknown" if in_doubt else True)
-
-
-def _witnesses(findings: list[Finding], world: World) -> list[Violation]:
-    """The first witnesses of each rule, rules in order."""
-    found: list[Violation] = []
-    for rule in LANE_RULES:
-        mine = [finding for finding in findings if finding.rule == rule]
-        found += [make_witness(finding, world) for finding in mine[: world.contract.witnesses_max]]
-    return found

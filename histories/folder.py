@@ -17,6 +17,7 @@ from .faults import Fault, FaultEvent, group_faults
 from .history_reader import History, read_history
 from .interning import Names
 from .lines import Record, read_lines
+from .memory import MemorySample
 from .ops import Op
 from .parallel import read_with_processes
 from .scenario import Scenario, read_scenario
@@ -56,6 +57,7 @@ class RunRecords:
         torn: Files whose last record was torn by a death (tolerated).
         scheduling: How long processes waited for a core, in order of time; none where nobody
             sampled it.
+        memory: How much memory processes held, in order of time; likewise.
     """
 
     scenario: Scenario | None
@@ -68,6 +70,7 @@ class RunRecords:
     damage: tuple[Damage, ...] = ()
     torn: tuple[str, ...] = ()
     scheduling: tuple[SchedulingSample, ...] = ()
+    memory: tuple[MemorySample, ...] = ()
 
 
 class RunFolder:
@@ -110,6 +113,11 @@ class RunFolder:
     def scheduling(self) -> Path:
         """`scheduling.jsonl`."""
         return self.path / "scheduling.jsonl"
+
+    @property
+    def memory(self) -> Path:
+        """`memory.jsonl`."""
+        return self.path / "memory.jsonl"
 
     @property
     def ledger(self) -> Path:
@@ -172,6 +180,7 @@ def read_run(folder: RunFolder, processes: int | None = None) -> RunRecords:
     faults = _tolerant(folder.faults, FaultEvent, damage)
     hand_backs = _tolerant(folder.hand_backs, HandBack, damage)
     scheduling = _tolerant(folder.scheduling, SchedulingSample, damage)
+    memory = _tolerant(folder.memory, MemorySample, damage)
     return RunRecords(
         scenario=scenario,
         attempts=attempts,
@@ -183,6 +192,7 @@ def read_run(folder: RunFolder, processes: int | None = None) -> RunRecords:
         damage=tuple(damage),
         torn=tuple(torn),
         scheduling=tuple(sorted(scheduling, key=lambda sample: sample.t_ns)),
+        memory=tuple(sorted(memory, key=lambda sample: sample.t_ns)),
     )
 
 

@@ -191,6 +191,47 @@ def lanes(
 
 
 @main.command()
+@click.option("--minutes", type=float, required=True, help="Minutes of load.")
+@click.option("--rate", type=float, default=5, show_default=True, help="Dispatches a second.")
+@click.option("--workers", type=int, default=8, show_default=True, help="Worker processes.")
+@click.option("--nodes", type=int, default=3, show_default=True, help="Nodes of the broker.")
+@click.option("--seed", type=int, default=None, help="Of the jobs; drawn if left out.")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="As of verify run.")
+@_STORE
+@_JSON
+@click.option("--quiet", is_flag=True, help="Print the verdict alone.")
+def soak(
+    minutes: float,
+    rate: float,
+    workers: int,
+    nodes: int,
+    seed: int | None,
+    settings: Sequence[str],
+    store: Path,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Run jobs for long, with kills, a deploy and new code on schedule; judge jobs and memory.
+
+    Exit status: as of verify run.
+    """
+    from .commands import Output, run_and_judge
+    from .soak_scenario import SoakRequest, make_soak_scenario
+
+    scenario = make_soak_scenario(
+        SoakRequest(
+            minutes=minutes,
+            rate=rate,
+            workers=workers,
+            nodes=nodes,
+            seed=seed,
+            settings=tuple(settings),
+        )
+    )
+    return run_and_judge(scenario, store, Output(as_json, quiet))
+
+
+@main.command()
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
 @_JSON
 def check(run_folder: Path, as_json: bool) -> int:

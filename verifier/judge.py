@@ -17,6 +17,7 @@ from ..histories.scenario import read_scenario
 from ..workloads.registry import WORKLOADS, WorkloadSpec
 from .breakdowns import INVARIANT, find_breakdowns, with_breakdowns
 from .errors import HarnessError
+from .load import mix_of
 from .report import Outcome
 from .scenario import Scenario
 from .store import RunPaths
@@ -41,9 +42,11 @@ def contract_of(scenario: Scenario) -> dict[str, Json]:
         prefetch=settings.prefetch,
         lease_s=settings.retry_after_s,
     )
-    return (
-        contract.to_json() if scenario.lane is None else scenario.lane.contract(contract).to_json()
-    )
+    if scenario.lane is not None:
+        return scenario.lane.contract(contract).to_json()
+    if scenario.soak is not None:
+        return scenario.soak.contract(contract, mix_of(scenario)).to_json()
+    return contract.to_json()
 
 
 def judge(run: RunPaths) -> Outcome:

@@ -19,6 +19,7 @@ from .activities import JobsActivity, Stage, make_plain_activity
 from .config import CONSUMER_GROUP
 from .lane_control import keep_asking, put_new_code
 from .lane_watch import LaneWatch
+from .soak_activity import SoakActivity
 
 _POLL_S: Final = 0.01
 _TRIGGER_S_MAX: Final = 60.0
@@ -161,6 +162,8 @@ class LaneActivity:
 def make_activity(stage: Stage) -> Activity:
     """Make what a scenario's workload does."""
     scenario = stage.scenario
+    if scenario.soak is not None:
+        return SoakActivity(stage, scenario.soak)
     if scenario.lane is None:
         return make_plain_activity(stage)
     jobs = WORKLOADS[scenario.workload].jobs

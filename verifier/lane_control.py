@@ -37,7 +37,7 @@ async def put_new_code(stage: Stage) -> None:
         is_over = wait_until(state, lambda sight: _is_replaced(sight, before), _DONE_S_MAX)
         return "" if is_over else f"not done after {_DONE_S_MAX:g} s"
 
-    refused = await trio.to_thread.run_sync(restart)
+    refused = await trio.to_thread.run_sync(restart, abandon_on_cancel=True)
     if refused:
         stage.recorder.complete(op, "info", error=refused)
     else:

@@ -11,6 +11,7 @@ from ..system.jobs import ConnectionSettings, Dispatcher
 from ..workloads.jobs import JobKind, Mix, arrivals
 from ..workloads.producer import Producer
 from ..workloads.registry import WORKLOADS
+from ..workloads.soak import soak_mix
 from .config import CONSUMER_GROUP
 from .recorder import Recorder
 from .scenario import Scenario
@@ -33,6 +34,19 @@ def make_mix(settings: Settings) -> Mix:
     )
 
 
+def mix_of(scenario: Scenario) -> Mix:
+    """Return the mix of a scenario's workload."""
+    settings = scenario.settings
+    if scenario.soak is None:
+        return make_mix(settings)
+    return soak_mix(
+        scenario.soak.scale,
+        settings.job_timeout_s,
+        settings.resend,
+        settings.resend_after_s_max,
+    )
+
+
 async def produce(
     scenario: Scenario, endpoints: Mapping[str, Endpoint], client: AsyncClient, recorder: Recorder
 ) -> None:
@@ -48,7 +62,7 @@ async def produce(
         try_timeout_s=settings.try_timeout_s,
         deadline_s=settings.request_deadline_s,
     )
-    mix, dispatcher = make_mix(settings), Dispatcher(client)
+    mix, dispatcher = mix_of(scenario), Dispatcher(client)
     async with trio.open_nursery() as nursery:
         for number in range(settings.producers):
             producer = Producer(dispatcher, recorder, connection, tuple(endpoints))

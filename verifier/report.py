@@ -22,6 +22,8 @@ _TOLD: Final = ("outcome", "error", "cause", "signal", "exit", "marker", "result
 _ASKED: Final = ("kind", "partition", "tries", "delay_s", "resend", "status", "offset")
 _SHORT_ID: Final = 8
 _BOUNDS: Final = "bounds_95"
+_MEMORY: Final = "memory"
+_THIRDS: Final = ("first", "last", "allowed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,10 +120,15 @@ def report_lines(outcome: Outcome) -> Iterator[str]:
     if outcome.faults:
         yield ""
         yield from _fault_lines(outcome)
+    memory = verdict.strength.get(_MEMORY)
+    if isinstance(memory, dict) and memory:
+        yield ""
+        yield from _memory_lines(memory)
     yield ""
     yield "strength of evidence"
-    judged = "jobs" if outcome.workload in ("jobs", "lane") else "what a rule judged"
-    yield from _strength_lines(verdict.strength, judged)
+    judged = "jobs" if outcome.workload in ("jobs", "lane", "soak") else "what a rule judged"
+    figures = {key: value for key, value in verdict.strength.items() if key != _MEMORY}
+    yield from _strength_lines(figures, judged)
     yield from _violation_lines(outcome)
     yield ""
     yield f"run       {outcome.run}"
@@ -138,6 +145,16 @@ def _fault_lines(outcome: Outcome) -> Iterator[str]:
         for f in outcome.faults
     ]
     yield from table(("fault", "target", "opened", "healed", "bit"), rows, "<<>><")
+
+
+def _memory_lines(memory: Mapping[str, Json]) -> Iterator[str]:
+    """Yield the medians of each kind of process in the first and the last third, and the bound."""
+    rows = [
+        (kind, measure.upper(), *(f"{thirds[name]:.1f}" for name in _THIRDS))
+        for kind, measures in memory.items()
+        for measure, thirds in measures.items()
+    ]
+    yield from table(("memory, MiB", "", "first third", "last third", "allowed"), rows, "<<>>>")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], sides: str) -> Iterator[str]:

@@ -33,10 +33,11 @@ from .deaths import identify_orphan, merge_deaths
 from .errors import HarnessError
 from .lane_activity import make_activity
 from .live import Board
+from .memory import memory_sampling
 from .progress import AttemptTail
 from .reaper import Reaper, become_subreaper, descendants
 from .recorder import Recorder
-from .sampler import name_processes, sampling
+from .sampler import Sampling, name_processes, sampling
 from .scenario import Scenario, nemesis_settings
 from .store import RunPaths
 from .supervised import Supervised, make_supervised
@@ -138,16 +139,34 @@ class _Session:
         self._activity = make_activity(stage)
 
     def run(self, show: Show) -> None:
-        """Run all phases while a thread samples how long processes wait for a core."""
-        # Of its own, because they are read in that thread.
+        """Run all phases while threads sample how processes fare."""
+        with (
+            LineWriter(self._start.run.scheduling) as samples,
+            sampling(CpuTimes(), self._processes(), samples.write) as told,
+            self._memory() as also_told,
+        ):
+            trio.run(self.main, show)
+        self.ended.notes += [each.error for each in (told, also_told) if each.error]
+
+    def _processes(self) -> Callable[[], Mapping[int, str]]:
+        """Name the processes of the run, for one thread."""
+        # Its supervisors are its own, because a watch is read in one thread.
         own = make_supervised(self._start.run, self._start.scenario.supervisor_names)
         watches = [supervised.watch for supervised in own]
-        with LineWriter(self._start.run.scheduling) as samples:
-            processes = partial(name_processes, self._cluster.running, watches)
-            with sampling(CpuTimes(), processes, samples.write) as told:
-                trio.run(self.main, show)
-        if told.error:
-            self.ended.notes.append(told.error)
+        return partial(name_processes, self._cluster.running, watches)
+
+    @contextmanager
+    def _memory(self) -> Iterator[Sampling]:
+        """Sample the memory of all processes, in a soak."""
+        soak = self._start.scenario.soak
+        if soak is None:
+            yield Sampling()
+            return
+        with (
+            LineWriter(self._start.run.memory) as samples,
+            memory_sampling(self._processes(), samples.write, soak.sample_s) as told,
+        ):
+            yield told
 
     async def main(self, show: Show) -> None:
         """Run all phases; stop the system whatever ended them."""

@@ -19,13 +19,16 @@ from ..nemesis.plan import NemesisSettings, make_plan
 from ..nemesis.registry import NEMESES, NONE, UnknownNemesisError, check_names
 from ..system.bugs import BUGS, Bug
 from ..workloads.lanes.plan import LanePlan
-from ..workloads.registry import LANE, WORKLOADS, WorkloadSpec
+from ..workloads.registry import LANE, SOAK, WORKLOADS, WorkloadSpec
+from ..workloads.soak import SoakPlan
 from .errors import UsageError, unknown_name
 from .settings import Settings, parse_settings
 
 SUPERVISOR_MARGIN_S: Final = 3.0
 _NODES_MAX: Final = 9
 _WORKERS_MAX: Final = 256
+_RATE_MAX: Final = 10_000
+_SPAN_S_MAX: Final = 86_400
 _SEED_BITS: Final = 32
 DEFAULT_WORKLOAD: Final = "jobs"
 _SUPERVISED: Final = ("worker", "supervisor")
@@ -72,6 +75,7 @@ class Scenario:
         plan: The faults, in time order.
         notes: What was chosen for the caller, one sentence each.
         lane: The lane, where the workload is one.
+        soak: The soak, likewise.
     """
 
     workload: str
@@ -87,6 +91,7 @@ class Scenario:
     plan: tuple[Fault, ...]
     notes: tuple[str, ...] = ()
     lane: LanePlan | None = None
+    soak: SoakPlan | None = None
 
     @property
     def nemesis(self) -> str:
@@ -149,6 +154,8 @@ def make_scenario(request: Request) -> Scenario:
         raise unknown_name("workload", request.workload, WORKLOADS)
     if request.workload == LANE:
         raise UsageError("workload 'lane' is run as --lane NAME; verify lanes --list names them")
+    if request.workload == SOAK:
+        raise UsageError("workload 'soak' is run as verify soak --minutes N")
     nemeses = request.nemeses or (NONE,)
     for name in nemeses:
         if name not in NEMESES:
@@ -248,18 +255,22 @@ def _check_size(request: Request, nemeses: Sequence[str]) -> None:
                 f"--nodes {request.nodes} leaves no quorum under {name}; "
                 f"it needs at least {NEMESES[name].nodes_min} nodes"
             )
-    if not 1 <= request.workers <= _WORKERS_MAX:
-        raise UsageError(
-            f"--workers {request.workers} is not allowed; choose from 1 to {_WORKERS_MAX}"
-        )
     rate = WORKLOADS[request.workload].rate if request.rate is None else request.rate
-    for option, value, most in (
-        ("--time-limit", request.time_limit_s, 86_400),
-        ("--rate", rate, 10_000),
-        ("--interval", request.interval_s, 86_400),
-    ):
-        if not 0 < value <= most:
-            raise UsageError(f"{option} {value:g} is not allowed; it must be above 0, up to {most}")
+    check_workers_and_rate(request.workers, rate)
+    _check_above_0("--time-limit", request.time_limit_s, _SPAN_S_MAX)
+    _check_above_0("--interval", request.interval_s, _SPAN_S_MAX)
+
+
+def check_workers_and_rate(workers: int, rate: float) -> None:
+    """Refuse a number of workers or a rate that is out of range, as UsageError."""
+    if not 1 <= workers <= _WORKERS_MAX:
+        raise UsageError(f"--workers {workers} is not allowed; choose from 1 to {_WORKERS_MAX}")
+    _check_above_0("--rate", rate, _RATE_MAX)
+
+
+def _check_above_0(option: str, value: float, most: float) -> None:
+    if not 0 < value <= most:
+        raise UsageError(f"{option} {value:g} is not allowed; it must be above 0, up to {most}")
 
 
 def fitting_nemeses(spec: WorkloadSpec) -> list[str]:

@@ -16,7 +16,7 @@ import math
 import random
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -49,7 +49,7 @@ SENTENCES: Final[Mapping[JobKind, str]] = {
     JobKind.OVERRUN: f"sleeps past its timeout of {OVERRUN_TIMEOUT_S} s on each of its two tries",
 }
 
-_WORK_MS: Final[Mapping[JobKind, tuple[int, int]]] = {
+WORK_MS: Final[Mapping[JobKind, tuple[int, int]]] = {
     JobKind.SHORT: (10, 300),
     JobKind.LONG: (1000, 3000),
     JobKind.FLAKY: (10, 60),
@@ -58,7 +58,7 @@ _WORK_MS: Final[Mapping[JobKind, tuple[int, int]]] = {
     JobKind.OVERRUN: (OVERRUN_TIMEOUT_S * 1000 + 30_000, OVERRUN_TIMEOUT_S * 1000 + 30_001),
 }
 _TRIES: Final[Mapping[JobKind, int]] = {JobKind.BAD: 2, JobKind.OVERRUN: 2}
-_DELAY_MS: Final = (1000, 5000)
+DELAY_MS: Final = (1000, 5000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,8 @@ class Mix:
         resend_after_s_max: Latest moment of the second sending, after the first.
         timeout_s: Longest run of one attempt, except for overruns.
         tries: Attempts of a job, except for bad jobs and overruns, which have two.
+        work_ms: Shortest and longest work of each kind's body.
+        delay_ms: Shortest and longest delay of a delayed job.
     """
 
     shares: Mapping[JobKind, float]
@@ -78,6 +80,8 @@ class Mix:
     resend_after_s_max: float = 5.0
     timeout_s: int = 5
     tries: int = 3
+    work_ms: Mapping[JobKind, tuple[int, int]] = field(default_factory=lambda: WORK_MS)
+    delay_ms: tuple[int, int] = DELAY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ class Arrival:
 
 def mean_service_s(mix: Mix) -> float:
     """Return a worker's mean seconds for one dispatch, over all its attempts."""
-    costs = {kind: _log_uniform_mean(*span) / 1000 for kind, span in _WORK_MS.items()}
+    costs = {kind: _log_uniform_mean(*span) / 1000 for kind, span in mix.work_ms.items()}
     costs[JobKind.FLAKY] *= 2
     costs[JobKind.BAD] *= 2
     costs[JobKind.OVERRUN] = 2.0 * OVERRUN_TIMEOUT_S
@@ -165,9 +169,9 @@ def _arrival(
     mix: Mix, stream: random.Random, kind: JobKind, at_s: float, time_limit_s: float, nodes: int
 ) -> Arrival:
     job = str(uuid.UUID(int=stream.getrandbits(128), version=4))
-    low, high = _WORK_MS[kind]
+    low, high = mix.work_ms[kind]
     work_ms = round(math.exp(stream.uniform(math.log(low), math.log(high))))
-    delay_s = stream.randint(*_DELAY_MS) / 1000
+    delay_s = stream.randint(*mix.delay_ms) / 1000
     via = stream.randrange(nodes)
     again, after_s = stream.random() < mix.resend, stream.uniform(0, mix.resend_after_s_max)
     step = stream.randrange(1, nodes) if nodes > 1 else 0

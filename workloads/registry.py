@@ -19,6 +19,8 @@ from ..checkers.lane_checker import check_lane
 from ..checkers.lane_contract import LANE_RULES, lane_contract_from_json
 from ..checkers.log_checker import check_log
 from ..checkers.queue_checker import check_queue
+from ..checkers.soak_checker import check_soak
+from ..checkers.soak_contract import SOAK_RULES, soak_contract_from_json
 from ..checkers.verdict import Json, Verdict
 from ..histories.folder import RunRecords
 from ..system.client import Endpoint
@@ -30,6 +32,7 @@ from .pinned import ClientRecorder
 from .queue import QueueActivity
 
 LANE: Final = "lane"
+SOAK: Final = "soak"
 
 Check = Callable[[RunRecords, dict[str, Json]], Verdict]
 MakeActivity = Callable[[Load, Mapping[str, Endpoint], ClientRecorder], Activity]
@@ -97,6 +100,18 @@ WORKLOADS: Final[dict[str, WorkloadSpec]] = {
             jobs=JobsPart(
                 queue=QUEUE,
                 app="atleastonce.workloads.lanes.application:make_application",
+                contract="atleastonce",
+            ),
+        ),
+        WorkloadSpec(
+            name=SOAK,
+            sentence="a long run with kills, a deploy and new code; memory is judged: verify soak",
+            rate=5,
+            rules={**RULES, **SOAK_RULES},
+            check=lambda run, plain: check_soak(run, soak_contract_from_json(plain)),
+            jobs=JobsPart(
+                queue=QUEUE,
+                app="atleastonce.workloads.jobs_app:make_application",
                 contract="atleastonce",
             ),
         ),
