@@ -53,7 +53,7 @@ JUDGES: Final[dict[str, JudgeJob]] = {
 
 
 def check_attempts(run: RunRecords, contract: Contract) -> Verdict:
-    """Judge a run by every rule of the contract except `growth`.
+    """Judge a run by every rule of the contract.
 
     A million attempts take seconds and a few hundred bytes each. In a large run, queries find the
     jobs that may break a rule; the exact rules judge those, each with its witness.

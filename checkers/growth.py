@@ -144,7 +144,7 @@ def _held(sample: MemorySample, kind: str) -> list[Held]:
 def _median(samples: Sequence[MemorySample], kind: str, measure: str) -> float:
     """Return the median over all samples of the median over the processes of each, MiB."""
     each = [[getattr(held, measure) for held in _held(sample, kind)] for sample in samples]
-    return median(median(found) for found in each if found) / _KIB_PER_MIB
+    return float(median(median(found) for found in each if found)) / _KIB_PER_MIB
 
 
 def thirds_of(from_ns: int, load_s: float) -> Thirds:

@@ -24,6 +24,7 @@ _SHORT_ID: Final = 8
 _BOUNDS: Final = "bounds_95"
 _MEMORY: Final = "memory"
 _THIRDS: Final = ("first", "last", "allowed")
+_Memory = dict[str, dict[str, dict[str, float]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +122,9 @@ def report_lines(outcome: Outcome) -> Iterator[str]:
         yield ""
         yield from _fault_lines(outcome)
     memory = verdict.strength.get(_MEMORY)
-    if isinstance(memory, dict) and memory:
+    if memory:
         yield ""
-        yield from _memory_lines(memory)
+        yield from _memory_lines(msgspec.convert(memory, _Memory))
     yield ""
     yield "strength of evidence"
     judged = "jobs" if outcome.workload in ("jobs", "lane", "soak") else "what a rule judged"
@@ -147,7 +148,7 @@ def _fault_lines(outcome: Outcome) -> Iterator[str]:
     yield from table(("fault", "target", "opened", "healed", "bit"), rows, "<<>><")
 
 
-def _memory_lines(memory: Mapping[str, Json]) -> Iterator[str]:
+def _memory_lines(memory: _Memory) -> Iterator[str]:
     """Yield the medians of each kind of process in the first and the last third, and the bound."""
     rows = [
         (kind, measure.upper(), *(f"{thirds[name]:.1f}" for name in _THIRDS))
