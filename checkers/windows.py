@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..histories.faults import Fault
-from .contract import Contract
+from .contract import Contract, FaultKinds
 from .intervals import merge
 from .verdict import Json
 
@@ -18,9 +18,12 @@ NS: Final = 1_000_000_000
 class FaultWindow:
     """One fault that bit, from "seen in effect" to "seen at work again" plus the recovery bound.
 
+    One of a supervisor begins when it was opened: a master that is asked to stop is seen in effect
+    only when its last worker is done, and the others left long before.
+
     Attributes:
         fault: The fault.
-        from_ns: Seen in effect.
+        from_ns: Seen in effect, or opened.
         healed_ns: Seen healed; the end of the history where it never was.
         until_ns: End of the window.
     """
@@ -63,9 +66,7 @@ class Windows:
         kinds = contract.faults
         recovery_ns = round(contract.bounds.recovery_s * NS)
         self.all: tuple[FaultWindow, ...] = tuple(
-            _window(fault, recovery_ns, end_ns, fault.kind in kinds.worker)
-            for fault in faults
-            if fault.bit
+            _window(fault, recovery_ns, end_ns, kinds) for fault in faults if fault.bit
         )
         self.lost = self._of(kinds.lost)
         self.path = self._of((*kinds.node, *kinds.pause))
@@ -92,12 +93,15 @@ def first_touching(
     return next((window for window in windows if window.touches(from_ns, until_ns)), None)
 
 
-def _window(fault: Fault, recovery_ns: int, end_ns: int, instant: bool) -> FaultWindow:
+def _window(fault: Fault, recovery_ns: int, end_ns: int, kinds: FaultKinds) -> FaultWindow:
     assert fault.effect_ns is not None, f"fault {fault.id} never bit"
     healed = fault.healed_ns
     if healed is None:
         healed = fault.recovered_ns
     if healed is None:
-        healed = fault.effect_ns if instant else end_ns
+        healed = fault.effect_ns if fault.kind in kinds.worker else end_ns
     recovered = healed if fault.recovered_ns is None else max(healed, fault.recovered_ns)
-    return FaultWindow(fault, fault.effect_ns, healed, recovered + recovery_ns)
+    begun = fault.effect_ns
+    if fault.kind in kinds.supervisor and fault.opened_ns is not None:
+        begun = min(begun, fault.opened_ns)
+    return FaultWindow(fault, begun, healed, recovered + recovery_ns)
