@@ -24,6 +24,8 @@ from .verdict import Json, Verdict
 from .world import World
 
 _NAMED_MAX: Final = 5
+_ENDING: Final = ("soak-jobs", "soak-ends", "soak-failed")
+"""Rules that need a drained system and its stores."""
 
 Counts = NDArray[np.int64]
 
@@ -41,19 +43,19 @@ def check_soak(run: RunRecords, soak: SoakContract) -> Verdict:
     growth = measure_growth(run.memory, thirds, soak.growth, soak.samples_min)
     evidence.reasons += [*growth.missing, *_missing(world, soak, tally)]
     verdict = conclude(world, evidence, find_all(world, evidence))
-    findings = [
-        *_judge_seen(tally),
-        *_judge_ends(tally),
-        *_judge_failed(tally),
-        *growth.findings(thirds),
-    ]
+    findings = list(growth.findings(thirds))
+    unjudged = {"growth"} if growth.missing else set[str]()
+    if "lost" in evidence.unjudged:
+        unjudged |= set(_ENDING)  # It was broken off: what has not ended may be on its way.
+    else:
+        findings += [*_judge_seen(tally), *_judge_ends(tally), *_judge_failed(tally)]
     return join_findings(
         world,
         evidence,
         verdict,
         findings,
         SOAK_RULES,
-        ("growth",) if growth.missing else (),
+        unjudged,
         soak=tally.to_json(),
         memory=growth.to_json(),
     )

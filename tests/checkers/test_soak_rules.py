@@ -101,7 +101,9 @@ def test_what_goes_as_a_soak_expects_is_valid_and_says_how_much_there_was(check:
         "completed": 1,
         "given_up": 1,
     }
-    assert set(verdict.strength["memory"]) == {"supervisor"}
+    memory = verdict.strength["memory"]
+    assert isinstance(memory, dict)
+    assert set(memory) == {"supervisor"}
 
 
 def test_master_that_grows_breaks_growth_and_nothing_else(check: Check) -> None:
@@ -169,6 +171,16 @@ def test_new_code_that_was_never_put_in_place_makes_a_soak_unknown(check: Check)
 
     assert verdict.valid == "unknown"
     assert verdict.reasons == ["new code was put in place 0 times of 1"]
+
+
+def test_soak_that_was_broken_off_is_unknown_and_blames_no_job_on_its_way(check: Check) -> None:
+    begun = LEGAL[: LEGAL.index("1.5")] + "0.5 dispatch waiting\n"
+
+    verdict = check(begun, jobs=3)
+
+    assert verdict.valid == "unknown"
+    assert broken(verdict) == set()
+    assert verdict.rules["soak-ends"].valid == "unknown"
 
 
 def test_memory_that_was_not_sampled_leaves_growth_unknown(check: Check) -> None:

@@ -26,7 +26,7 @@ def _plan(minutes: float, rate: float = 5.0) -> SoakPlan:
 def test_whole_soak_kills_every_ten_minutes_deploys_at_half_time_and_samples_each_minute() -> None:
     plan = _plan(45)
 
-    assert plan.kills_s == (600, 1200, 1800, 2400)
+    assert list(plan.kills_s) == [600, 1200, 1800, 2400]
     assert (plan.restart_s, plan.deploy_s) == (675, 1350)
     assert plan.sample_s == 60
 
