@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..histories.dispatches import OK
+from ..histories.dispatches import FAIL, OK
 from ..histories.folder import RunRecords
 from ..histories.ops import RESTART
 from ..histories.table import COMPLETED
@@ -68,6 +68,7 @@ class Tally:
         world: The run.
         begun_ns: When the first dispatch was made.
         accepted: Whether a dispatch of it was acknowledged, by the number of the job.
+        possible: Whether one was, or may have taken effect.
         bad: Whether it is one that always fails.
         completed: How often it completed.
         given_up: How often it was given up.
@@ -81,6 +82,8 @@ class Tally:
         self.begun_ns = int(run.dispatches.invoke_ns.min(initial=world.facts.end_ns))
         self.accepted = np.zeros(count, np.bool_)
         self.accepted[run.dispatches.job[run.dispatches.result == OK]] = True
+        self.possible = np.zeros(count, np.bool_)
+        self.possible[run.dispatches.job[run.dispatches.result != FAIL]] = True
         self.bad = np.zeros(count, np.bool_)
         known = (names.find(name) for name in soak.bad)
         self.bad[[number for number in known if number is not None]] = True
@@ -125,7 +128,7 @@ def _judge_seen(tally: Tally) -> Iterator[Finding]:
     end_ns = tally.world.facts.end_ns
     for what, wrong in (
         ("was dispatched and never seen by a worker", tally.accepted & ~seen),
-        ("was seen by a worker though no dispatch was acknowledged", seen & ~tally.accepted),
+        ("was seen by a worker though no dispatch can have taken effect", seen & ~tally.possible),
     ):
         for number in np.flatnonzero(wrong).tolist():
             yield Finding("soak-jobs", number, f"it {what}", tally.begun_ns, end_ns)
@@ -174,17 +177,18 @@ def _died_at_its_end(job: Job, world: World) -> str | None:
 def _judge_failed(tally: Tally) -> Iterator[Finding]:
     world = tally.world
     expected = set(np.flatnonzero(tally.accepted & tally.bad).tolist())
+    allowed = set(np.flatnonzero(tally.possible & tally.bad).tolist())
     places = [("give-up records", set(np.flatnonzero(tally.given_up > 0).tolist()))]
     for place, stored in (("dead letters", world.stores.letters), ("rows", world.stores.rows)):
         if stored is not None:
             places.append((place, set(stored)))
     for place, found in places:
-        for what, wrong in (("lack", expected - found), ("also name", found - expected)):
+        for what, wrong in (("lack", expected - found), ("also name", found - allowed)):
             if not wrong:
                 continue
             numbers = sorted(wrong)
             reasons = [
-                _explanation(world.job(number), world, is_bad=number in expected)
+                _explanation(world.job(number), world, is_bad=bool(tally.bad[number]))
                 for number in numbers
             ]
             yield Finding(

@@ -37,7 +37,7 @@ BROKER_MEMORY_S: Final = 900
 """A node remembers a message's ids for so long, however short the window: an ack may come."""
 
 MESSAGE_BYTES: Final = 1000
-"""What a node may keep in memory for one such message: index, ids, a place in two windows."""
+"""Granted to a node for one such message: its ids, its index, a place in two windows."""
 
 _LONG_MS: Final = (5_000, 20_000)
 _DELAY_MS: Final = (10_000, 60_000)

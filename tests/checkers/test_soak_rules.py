@@ -123,6 +123,14 @@ def test_job_that_nobody_dispatched_is_named(check: Check) -> None:
     assert broken(check(text)) == {"soak-jobs"}
 
 
+def test_job_whose_dispatch_may_have_taken_effect_may_run_and_may_not(check: Check) -> None:
+    ran = "0.5 dispatch maybe info\n3 w1 got maybe#1\n3 w1 start maybe#1\n"
+    ran += "3.1 w1 end maybe\n3.1 w1 ack maybe\n"
+
+    for text in (ran, "0.5 dispatch maybe info\n"):
+        assert broken(check(LEGAL + text)) == set()
+
+
 def test_good_job_that_was_given_up_is_named(check: Check) -> None:
     assert broken(check(LEGAL, bad=())) == {"soak-ends", "soak-failed"}
 
