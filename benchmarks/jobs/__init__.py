@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import argparse
 import platform
+import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
+from types import FrameType
 
 from ..peer_runs import VENV, prepare
 from .contenders import OURS, PEER_NAMES
@@ -37,6 +40,11 @@ def versions() -> dict[str, str]:
     }
 
 
+def leave(number: int, _frame: FrameType | None) -> None:
+    """End on a signal as on an error: everything that was started is ended first."""
+    sys.exit(128 + number)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Print the tables; 1 when a phase failed, or a job was lost or ran twice."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks jobs", description=__doc__)
@@ -48,15 +56,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--no-ablation", action="store_true", help="leave our settings alone")
     options = parser.parse_args(arguments)
     plan = QUICK if options.quick else FULL
+    signal.signal(signal.SIGTERM, leave)
     prepare()
     began = time.monotonic()
-    sessions: list[Session] = []
-    for name in options.only:
-        print(f"measuring {name} …", flush=True)
-        sessions.append(measure(name, plan))
+    sessions = [measure(name, plan) for name in options.only]
     ablations: list[Session] = []
     if OURS in options.only and not options.no_ablation:
-        print("measuring the ablation …", flush=True)
         ablations = ablate(plan)
     print(render(sessions, ablations))
     took_s = round(time.monotonic() - began)

@@ -27,7 +27,7 @@ class Plan:
 
 
 FULL = Plan(pools=(8, 32), drained=(6_000, 16_000), included=(3_000, 6_000), paced_s=20.0)
-QUICK = Plan(pools=(2, 4), drained=(400, 400), included=(100, 100), paced_s=2.0)
+QUICK = Plan(pools=(2, 4), drained=(200, 200), included=(50, 50), paced_s=1.0)
 
 
 @dataclass(frozen=True, slots=True)

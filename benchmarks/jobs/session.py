@@ -61,6 +61,7 @@ def measure(name: str, plan: Plan) -> Session:
             for index, workers in enumerate(plan.pools):
                 scratch = Path(folder) / str(workers)
                 scratch.mkdir()
+                print(f"measuring {name}, {workers} workers …", flush=True)
                 session.disks.append(measure_disk(scratch))
                 with backend_of(name, scratch) as backend:
                     _measure_pool(session, backend, plan, index, scratch)
@@ -97,6 +98,7 @@ def ablate(plan: Plan) -> list[Session]:
     for name, settings in ABLATIONS.items():
         session = Session(name)
         sessions.append(session)
+        print(f"measuring ours, {name} …", flush=True)
         with tempfile.TemporaryDirectory(prefix="bench-jobs-") as folder:
             scratch = Path(folder)
             session.disks.append(measure_disk(scratch))
