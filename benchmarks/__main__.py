@@ -1,4 +1,7 @@
-"""Measure everything, one after the other: `python -m benchmarks [NAME …]`."""
+"""Measure everything, one after the other: `python -m benchmarks [NAME …]`.
+
+One named benchmark may be followed by its own options: `python -m benchmarks jobs --quick`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ NAMES = (
     "worker_memory",
     "checker",
     "drain",
+    "jobs",
     "broker_machine",
     "node_http",
     "broker_load",
@@ -27,19 +31,26 @@ NAMES = (
 
 def main() -> int:
     """Run the named benchmarks, or all of them; 2 for an unknown name or a missing peer."""
-    names = sys.argv[1:] or list(NAMES)
+    words = sys.argv[1:]
+    options_at = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
+    names, options = words[:options_at], words[options_at:]
+    if options and len(names) != 1:
+        print(f"{options[0]} stands alone: name one benchmark before its options", file=sys.stderr)
+        return 2
+    names = names or list(NAMES)
     for name in names:
         if name not in NAMES:
             print(f"unknown benchmark {name!r}; choose from: {', '.join(NAMES)}", file=sys.stderr)
             return 2
-    sys.argv[1:] = []
+    sys.argv[1:] = options
+    status = 0
     for name in names:
         try:
-            importlib.import_module(f"benchmarks.{name}").main()
+            status = importlib.import_module(f"benchmarks.{name}").main() or status
         except PeersMissingError as error:
             print(f"{name}: {error}", file=sys.stderr)
             return 2
-    return 0
+    return status
 
 
 if __name__ == "__main__":

@@ -113,9 +113,17 @@ def own_nodes(scratch: Path, count: int) -> Iterator[OwnSystem]:
 
 @contextmanager
 def own_workers(
-    system: OwnSystem, app: str, workers: int, **settings: object
+    system: OwnSystem, app: str, workers: int, *, renewal: bool = True, **settings: object
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a supervisor with workers of `app`; stopped gracefully at the end."""
+    """Start a supervisor with workers of `app`; stopped gracefully at the end.
+
+    Args:
+        system: The nodes they pop from.
+        app: `module:attribute`.
+        workers: How many.
+        renewal: Whether the master renews their leases.
+        settings: More of each worker's settings.
+    """
     state = system.scratch / "supervisor"
     worker: Mapping[str, object] = {
         "queue": QUEUE,
@@ -139,6 +147,7 @@ def own_workers(
         # A benchmark that kills workers on purpose is no crash loop.
         "restart_backoff_s": 0.2,
         "stable_after_s": 1.0,
+        **({} if renewal else {"control": {"lease_renewal": False}}),
     }
     path = system.scratch / "supervisor.json"
     path.write_text(json.dumps(config))

@@ -25,19 +25,21 @@ class PeersMissingError(Exception):
 
 
 def prepare() -> None:
-    """Make `.venv-peers` from the peers' lock file, once.
+    """Make `.venv-peers` from the peers' lock file, anew when that has changed.
 
     Raises:
         PeersMissingError: There is no redis-server on this machine.
     """
     if shutil.which("redis-server") is None:
         raise PeersMissingError("redis-server is missing; on Debian: apt-get install redis-server")
-    if not (VENV / "bin" / "celery").exists():
+    lock, stamp = (HERE / "peers.lock").read_text(), VENV / "installed.lock"
+    if not stamp.exists() or stamp.read_text() != lock:
         subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
         subprocess.run(
             [VENV / "bin" / "pip", "install", "-q", "--require-hashes", "-r", HERE / "peers.lock"],
             check=True,
         )
+        stamp.write_text(lock)
 
 
 def free_port() -> int:

@@ -9,15 +9,10 @@ from pathlib import Path
 from .drain import preload
 from .ends import wait_for_ends
 from .own_system import own_nodes, own_workers, wait_for_workers
+from .processes import private_mib
 
 WORKERS = 8
 JOBS = 600
-
-
-def private_mib(pid: int) -> float:
-    """Private clean and dirty pages of a process, MiB, as its smaps_rollup gives them."""
-    rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return sum(int(row.split()[1]) for row in rows if row.startswith("Private_")) / 1024
 
 
 def main() -> None:

@@ -1,1 +1,1 @@
-"""The same job on RQ and Celery, run by an interpreter that has them installed."""
+"""The same job on RQ, Celery, Dramatiq and Huey, run by an interpreter that has them."""

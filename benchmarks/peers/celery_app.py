@@ -20,3 +20,9 @@ app.conf.update(
 def work(directory: str, sleep_ms: float) -> None:
     """Run the shared body."""
     body.work(directory, sleep_ms)
+
+
+@app.task(name="run")
+def run(directory: str, number: int, sent_ns: int, sleep_ms: float) -> None:
+    """Run the shared body that logs starts, too."""
+    body.run(directory, number, sent_ns, sleep_ms)
