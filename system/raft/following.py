@@ -12,8 +12,9 @@ def on_append(state: RaftState, sender: str, message: AppendEntries) -> None:
     if not is_coherent(message):
         return
     if message.term < state.term:
-        # The leader of an old term learns of the current one and steps down.
-        state.reply(sender, AppendReply(state.term, False, message.prev_index, message.round))
+        # The leader of an old term learns of the current one and steps down. Rounds are counted
+        # anew in each term: to a server that leads again, an old one would say too much.
+        state.reply(sender, AppendReply(state.term, False, message.prev_index, 0))
         return
     state.hear_leader(sender, message.term)
     log = state.log

@@ -56,6 +56,14 @@ def test_6_4_an_answer_to_a_message_from_before_the_read_confirms_nothing() -> N
     assert server.outcomes_of(ReadReady) == []
 
 
+def test_6_4_an_answer_to_an_earlier_term_of_the_same_leader_confirms_nothing() -> None:
+    # Rounds begin anew with each term: the seventh of term 3 says nothing of the seventh of term 4.
+    follower = ScriptedServer("n2", term=4)
+    [refusal] = follower.receive("n1", AppendEntries(3, 0, 0, 0, 7, ()))
+    assert isinstance(refusal, AppendReply)
+    assert (refusal.term, refusal.success, refusal.round) == (4, False, 0)
+
+
 def test_6_4_a_refused_append_confirms_leadership_as_well() -> None:
     server = leader_with_commit()
     server.step(Read(1))

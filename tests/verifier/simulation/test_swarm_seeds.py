@@ -43,3 +43,9 @@ def test_no_seed_of_the_swarm_violates_an_oracle_and_together_they_reach_everyth
         assert getattr(total, name) > 10, name
     for name in ("lost", "doubled", "checkpoints", "compactions"):
         assert getattr(total, name) > 100, name
+
+
+@pytest.mark.parametrize("seed", [1279])
+def test_seeds_that_once_found_a_defect_are_clean(seed: int) -> None:
+    # 1279: a leader of two terms took an answer to the first one for an answer to the second.
+    assert run(random_scenario(seed)).violation is None
