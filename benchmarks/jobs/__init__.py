@@ -55,6 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--no-ablation", action="store_true", help="leave our settings alone")
     options = parser.parse_args(arguments)
+    if options.json is not None and not options.json.absolute().parent.is_dir():
+        parser.error(f"--json is {options.json}; its folder does not exist")
     plan = QUICK if options.quick else FULL
     signal.signal(signal.SIGTERM, leave)
     prepare()

@@ -46,6 +46,11 @@ class Session:
     memories: list[Memory] = field(default_factory=list)
     failure: str = ""
 
+    def fail(self, error: Exception) -> None:
+        """Note what ended it, and say it at once."""
+        self.failure = f"{type(error).__name__}: {error}"
+        print(f"FAILED {self.name}: {self.failure}", flush=True)
+
     @property
     def is_exact(self) -> bool:
         """Whether nothing failed and each job of each phase ran once."""
@@ -67,7 +72,7 @@ def measure(name: str, plan: Plan) -> Session:
                     _measure_pool(session, backend, plan, index, scratch)
             session.disks.append(measure_disk(Path(folder)))
         except FAILURES as error:
-            session.failure = f"{type(error).__name__}: {error}"
+            session.fail(error)
     return session
 
 
@@ -106,7 +111,7 @@ def ablate(plan: Plan) -> list[Session]:
                 with own_backend(scratch, settings) as backend:
                     _ablate_one(session, backend, plan, scratch)
             except FAILURES as error:
-                session.failure = f"{type(error).__name__}: {error}"
+                session.fail(error)
             session.disks.append(measure_disk(scratch))
     return sessions
 

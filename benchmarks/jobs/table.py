@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 
 import msgspec
 
@@ -119,5 +120,21 @@ def as_json(
     plan: object, sessions: Sequence[Session], ablations: Sequence[Session], **facts: object
 ) -> bytes:
     """Return the same as JSON: `plan`, `contenders`, `ablation` and what else is given."""
-    whole = {"plan": plan, **facts, "contenders": sessions, "ablation": ablations}
+    whole = {
+        "plan": plan,
+        **facts,
+        "contenders": [_with_sums(session) for session in sessions],
+        "ablation": [_with_sums(session) for session in ablations],
+    }
     return msgspec.json.format(msgspec.json.encode(whole), indent=1) + b"\n"
+
+
+def _with_sums(session: Session) -> dict[str, object]:
+    found: dict[str, object] = msgspec.to_builtins(session)
+    return {
+        **found,
+        "drains": [{**asdict(rate), "cpu_ms": rate.cpu_ms} for rate in session.drains],
+        "included": [{**asdict(rate), "cpu_ms": rate.cpu_ms} for rate in session.included],
+        "memories": [{**asdict(memory), "pss": memory.pss} for memory in session.memories],
+        "is_exact": session.is_exact,
+    }
