@@ -12,6 +12,11 @@ its partition, what is owed is decided per partition of the lease:
 - a job whose retry is not confirmed, or its ack with what follows, owes that same retry or ack
   with what follows, on the same condition;
 - a job whose dead letter is not confirmed owes what it owed before: its run counted if it ran.
+
+A dead letter makes the broker count what is behind it in its partition anew. Where that would forget
+a number above 1, the same request settles those jobs as a hand-back would: as copies with their
+number. Their code stays that of an unstarted job: whichever of the two requests comes first, the
+other is refused.
 """
 
 from __future__ import annotations
@@ -21,9 +26,11 @@ from typing import Final
 
 import msgspec
 
-from .debts import Code, Plan, PlanEntry
+from .debts import Code, Plan, PlanEntry, tail_operations
 from .delivery import Delivery
 
+TAIL_BYTES_MAX: Final = 32 << 20
+"""Payloads behind a dead letter that are copied with it; a broker takes 64 MiB at once."""
 _NULL = msgspec.Raw(b"null")
 
 
@@ -116,6 +123,23 @@ class Batch:
         """Unstarted deliveries behind this one in its partition."""
         group = self._group(index)
         return tuple(i for i in group if i > index and self.stages[i] is Stage.UNSTARTED)
+
+    def tail_operations(self, index: int, queue: str, group: str) -> list[dict[str, object]]:
+        """What must go with this delivery's dead letter, which makes the rest count anew.
+
+        Returns:
+            An ack and a copy of each sibling, the numbers unchanged. None at all where the broker's
+            count is 1, so that nothing is forgotten, or where they are beyond `TAIL_BYTES_MAX`,
+            because a dead letter must be filed at some time.
+        """
+        siblings = self.siblings(index)
+        messages = [self.deliveries[sibling].message for sibling in siblings]
+        if all(message.delivery_attempt <= 1 for message in messages):
+            return []
+        if sum(len(bytes(message.data)) for message in messages) > TAIL_BYTES_MAX:
+            return []
+        entries = [self.plan_entry(sibling) for sibling in siblings]
+        return tail_operations(entries, self.lease, queue, group)
 
     def start(self, index: int, now_ns: int) -> None:
         """Its handler is called next."""
