@@ -9,9 +9,10 @@ import pytest
 from atleastonce.system.client import calls
 from atleastonce.system.jobs import FailedStore, JobContext
 from atleastonce.system.jobs import batch as batch_module
+from atleastonce.system.jobs.batch import Batch
 from atleastonce.system.jobs.journal import read_debts
 
-from .deliveries import make_batch
+from .deliveries import LEASE, make_batch, make_delivery, make_message
 from .machine_broker import GROUP, QUEUE, Asked, Fault, MachineBroker
 from .one_node import OneNode, Site, wait_for
 from .test_worker_crash import hand_back, kill
@@ -192,6 +193,19 @@ def test_tail_is_what_is_unstarted_behind_it_in_its_partition_and_was_delivered_
     assert batch.tail_operations(1, "q", "g") == []
     assert batch.tail_operations(3, "q", "g") == []
     assert make_batch("a", "a").tail_operations(0, "q", "g") == []
+
+
+def test_tail_ends_with_its_last_job() -> None:
+    messages = [
+        make_message("a", delivery_attempt=2),
+        make_message("x", delivery_attempt=2, offset=1, data=b"3"),
+        make_message("b", delivery_attempt=2, offset=2),
+        make_message("y", delivery_attempt=2, offset=3, data=b"4"),
+    ]
+    batch = Batch(LEASE, 8.0, 1, tuple(make_delivery(message) for message in messages))
+    acked = [op["transactionId"] for op in batch.tail_operations(0, "q", "g") if "leaseId" in op]
+    assert acked == ["x", "b"]
+    assert batch.tail_operations(2, "q", "g") == []
 
 
 def test_tail_that_no_broker_takes_at_once_does_not_keep_a_dead_letter_from_being_filed(
