@@ -12,6 +12,11 @@ its partition, what is owed is decided per partition of the lease:
 - a job whose retry is not confirmed, or its ack with what follows, owes that same retry or ack
   with what follows, on the same condition;
 - a job whose dead letter is not confirmed owes what it owed before: its run counted if it ran.
+
+A dead letter makes the broker count what is behind it in its partition anew. Where that would
+forget a number above 1, the same request settles those jobs as a hand-back would: as copies with
+their number. Their code stays that of an unstarted job: whichever of the two requests comes first,
+the other is refused.
 """
 
 from __future__ import annotations
@@ -21,9 +26,11 @@ from typing import Final
 
 import msgspec
 
-from .debts import Code, Plan, PlanEntry
+from .debts import Code, Plan, PlanEntry, tail_operations
 from .delivery import Delivery
 
+TAIL_BYTES_MAX: Final = 32 << 20
+"""Payloads behind a dead letter that are copied with it; a broker takes 64 MiB at once."""
 _NULL = msgspec.Raw(b"null")
 
 
@@ -117,6 +124,23 @@ class Batch:
         group = self._group(index)
         return tuple(i for i in group if i > index and self.stages[i] is Stage.UNSTARTED)
 
+    def tail_operations(self, index: int, queue: str, group: str) -> list[dict[str, object]]:
+        """What must go with this delivery's dead letter, which makes the rest count anew.
+
+        Returns:
+            An ack and a copy of each sibling up to the last job, the numbers unchanged. None where
+            the broker's count is 1, so that nothing is forgotten, or where they are beyond
+            `TAIL_BYTES_MAX`, because a dead letter must be filed at some time.
+        """
+        tail = list(self.siblings(index))
+        # What is not a job needs no number.
+        while tail and not _is_numbered(self.deliveries[tail[-1]]):
+            tail.pop()
+        if sum(len(bytes(self.deliveries[i].message.data)) for i in tail) > TAIL_BYTES_MAX:
+            return []
+        entries = [self.plan_entry(i) for i in tail]
+        return tail_operations(entries, self.lease, queue, group)
+
     def start(self, index: int, now_ns: int) -> None:
         """Its handler is called next."""
         assert self.running is None, f"delivery {self.running} runs while {index} starts"
@@ -192,6 +216,10 @@ _BEFORE_UNSTARTED: Final = {
     Stage.RETRYING: Code.RETRYING,
     Stage.BURYING_RAN: Code.BURYING_RAN,
 }
+
+
+def _is_numbered(delivery: Delivery) -> bool:
+    return delivery.body is not None and delivery.message.delivery_attempt > 1
 
 
 def _code(stage: Stage, waits_behind: bool) -> Code:

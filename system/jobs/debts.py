@@ -8,10 +8,12 @@ ack that does not matter: the hand-back repeats it. A retry or a dead letter is 
 tries to be first at: its own version of them is sent along, and if the broker refuses that for the
 one reason which proves that the worker's request had arrived (`after_refusal`), the rest is sent
 without them. A definite refusal changed nothing, so the second transaction doubles nothing.
+What a dead letter forgets the numbers of goes with it, under the ids that a hand-back gives them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Literal
@@ -157,8 +159,8 @@ def after_refusal(debt: Debt, reason: str) -> Debt | None:
 
     A retry that had arrived makes its repeat a duplicate: the others are still owed. So does the
     next job of a chain; of a member's end a row tells that it had arrived. A dead letter
-    that had arrived released its partition, whose jobs are free already: only those of other
-    partitions are owed.
+    that had arrived released its partition, whose jobs are free already, or copied: only those of
+    other partitions are owed.
 
     Args:
         debt: What was refused.
@@ -244,6 +246,22 @@ def retry_operations(
         return {"operations": [ack], "timers": [retry_timer(entry, queue, delay_ms)]}
     copy = copy_operation(entry, queue, entry.attempt, entry.retry_txn)
     return {"operations": [ack, copy]}
+
+
+def tail_operations(
+    entries: Sequence[PlanEntry], lease: str, queue: str, consumer_group: str
+) -> list[dict[str, object]]:
+    """What goes with a dead letter for those behind it: the acks and copies of a hand-back.
+
+    All acks of a transaction in one partition are judged together, so the dead letter and these
+    leave nothing of the batch behind that could count anew. A copy carries the number that its
+    delivery had, uncharged, under the id that a hand-back under this lease would give it.
+    """
+    operations: list[dict[str, object]] = []
+    for entry in entries:
+        operations.append(ack_operation(entry, lease, consumer_group))
+        operations.append(copy_operation(entry, queue, entry.attempt - 1, entry.copy_txn))
+    return operations
 
 
 def retry_timer(entry: PlanEntry, queue: str, delay_ms: int) -> dict[str, object]:

@@ -66,8 +66,10 @@ def settle_with_followers(session: WorkerSession, batch: Batch, index: int, endi
     assert delivery.body is not None, f"followers of what is not a job: {index}"
     entry = batch.plan_entry(index)
     ack = ack_operation(entry, batch.lease, session.settings.consumer_group)
+    tail: list[dict[str, object]] = []
     if ending.error is not None:
         ack |= {"status": "dlq", "error": ending.error}
+        tail = batch.tail_operations(index, session.settings.queue, session.settings.consumer_group)
     known: set[str] = set()
     for _ in range(TRIES_MAX):
         followers = Followers()
@@ -81,7 +83,7 @@ def settle_with_followers(session: WorkerSession, batch: Batch, index: int, endi
             key = settled_key(delivery.body.batch, entry.copy_txn)
             rows.append(put(key, True, 0, SETTLED_KEEP_S))
         followers.drop(known)
-        body = followers.body(ack)
+        body = followers.body(ack, tail)
         if rows:
             body["kv"] = rows
         result = session.ask(broker.transaction(body)).value

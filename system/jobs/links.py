@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ..client import calls as broker
@@ -80,9 +82,11 @@ class Followers:
                 return str(item["transactionId"])
         return None
 
-    def body(self, ack: dict[str, object]) -> dict[str, object]:
-        """The transaction of an ack and all of them."""
-        operations = [ack]
+    def body(
+        self, ack: dict[str, object], tail: Sequence[dict[str, object]] = ()
+    ) -> dict[str, object]:
+        """The transaction of an ack and all of them; `tail` goes with a dead letter."""
+        operations = [ack, *tail]
         if self.items:
             operations.append({"type": "push", "items": self.items})
         body: dict[str, object] = {"operations": operations}

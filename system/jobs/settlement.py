@@ -146,7 +146,7 @@ def give_up(
     """Give a job up: dead letter with its error, then hook, then failed-job row.
 
     The dead letter releases the partition, so the jobs behind it are dropped: they come back at
-    once, uncharged.
+    once, uncharged, and where their number would be forgotten, as copies that carry it.
 
     Args:
         session: The worker.
@@ -241,21 +241,25 @@ def _ack_call(
     session: WorkerSession, batch: Batch, index: int, status: str, error: str | None = None
 ) -> Call[tuple[AckResult, ...]]:
     message = batch.deliveries[index].message
+    settings = session.settings
     free = free_operations(session, batch.deliveries[index], status)
-    if free:
+    tail: list[dict[str, object]] = []
+    if status == "dlq":
+        tail = batch.tail_operations(index, settings.queue, settings.consumer_group)
+    if free or tail:
         fields: dict[str, object] = {
             "transactionId": message.transaction_id,
             "partitionId": message.partition_id,
             "status": status,
-            "consumerGroup": session.settings.consumer_group,
+            "consumerGroup": settings.consumer_group,
             "leaseId": batch.lease,
             "error": error,
         }
-        return ack_with(fields, batch.lease, free)
+        return ack_with(fields, batch.lease, free, tail)
     return broker.ack(
         message.transaction_id,
         message.partition_id,
-        group=session.settings.consumer_group,
+        group=settings.consumer_group,
         lease=batch.lease,
         status=status,
         error=error,

@@ -94,14 +94,18 @@ def free_before_start(session: WorkerSession, delivery: Delivery) -> None:
 
 
 def ack_with(
-    ack: dict[str, object], lease: str, operations: list[dict[str, object]]
+    ack: dict[str, object],
+    lease: str,
+    operations: list[dict[str, object]],
+    tail: list[dict[str, object]],
 ) -> Call[tuple[AckResult, ...]]:
-    """An ack that carries key/value operations, all or nothing; answers like an ack."""
-    body = {
-        "operations": [{"type": "ack", **ack}],
+    """An ack that carries key/value operations and a tail, all or nothing; answers like an ack."""
+    body: dict[str, object] = {
+        "operations": [{"type": "ack", **ack}, *tail],
         "requiredLeases": [lease],
-        "kv": operations,
     }
+    if operations:
+        body["kv"] = operations
     plain = broker.transaction(body)
 
     def read(response: Response) -> tuple[AckResult, ...]:
