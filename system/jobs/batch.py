@@ -184,8 +184,10 @@ class Batch:
             waits_behind = waits_behind or stage is Stage.UNSTARTED
 
 
-_ALWAYS: Final = {Stage.UNSTARTED: Code.UNSTARTED, Stage.BURYING: Code.BURYING}
-_BEFORE_UNSTARTED: Final = {
+_ALWAYS: Final = frozenset({Stage.UNSTARTED, Stage.BURYING})
+_CODES: Final = {
+    Stage.UNSTARTED: Code.UNSTARTED,
+    Stage.BURYING: Code.BURYING,
     Stage.RUNNING: Code.RAN,
     Stage.ACKING: Code.ACK,
     Stage.FOLLOWING: Code.FOLLOWING,
@@ -195,7 +197,6 @@ _BEFORE_UNSTARTED: Final = {
 
 
 def _code(stage: Stage, waits_behind: bool) -> Code:
-    code = _ALWAYS.get(stage)
-    if code is None and waits_behind:
-        code = _BEFORE_UNSTARTED.get(stage)
-    return Code.NOTHING if code is None else code
+    if stage is Stage.CLOSED or not (waits_behind or stage in _ALWAYS):
+        return Code.NOTHING
+    return _CODES[stage]
