@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -251,6 +251,7 @@ def refusal(response: Response, *, definite: bool) -> BrokerError:
     return BrokerError(response.status, code or "error", text or "no text", definite=definite)
 
 
+@cache
 def _reader(decoder: msgspec.json.Decoder[T]) -> Callable[[Response], T]:
     def read(response: Response) -> T:
         return _decode(decoder, response)

@@ -110,7 +110,8 @@ class Batch:
 
     def is_last_open(self, *indexes: int) -> bool:
         """Whether closing these deliveries releases the whole lease."""
-        return self._open == sum(self.stages[index] is not Stage.CLOSED for index in indexes)
+        stages = self.stages
+        return self._open == len([i for i in indexes if stages[i] is not Stage.CLOSED])
 
     def siblings(self, index: int) -> tuple[int, ...]:
         """Unstarted deliveries behind this one in its partition."""
@@ -184,9 +185,7 @@ class Batch:
             waits_behind = waits_behind or stage is Stage.UNSTARTED
 
 
-_ALWAYS: Final = frozenset({Stage.UNSTARTED, Stage.BURYING})
-_CODES: Final = {
-    Stage.UNSTARTED: Code.UNSTARTED,
+_OWED: Final = {
     Stage.BURYING: Code.BURYING,
     Stage.RUNNING: Code.RAN,
     Stage.ACKING: Code.ACK,
@@ -197,6 +196,8 @@ _CODES: Final = {
 
 
 def _code(stage: Stage, waits_behind: bool) -> Code:
-    if stage is Stage.CLOSED or not (waits_behind or stage in _ALWAYS):
+    if stage is Stage.UNSTARTED:
+        return Code.UNSTARTED
+    if stage is Stage.CLOSED or not (waits_behind or stage is Stage.BURYING):
         return Code.NOTHING
-    return _CODES[stage]
+    return _OWED[stage]
