@@ -6,9 +6,9 @@ before the first call, so a client may be made before a fork and used after it.
 
 from __future__ import annotations
 
+import os
 import select
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Generic, TypeVar
@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 RECEIVE_BYTES: Final = 1 << 16
 READ_S_MIN: Final = 1.0
+REQUEST_ID_BYTES: Final = 16
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -115,7 +116,7 @@ class SyncClient:
         patience_s = self.options.deadline_s if deadline_s is None else deadline_s
         until_s = time.monotonic() + call.wait_s + patience_s
         retry = Retry(self._endpoints, self._preferred, until_s)
-        pending = Pending(call, request_id or uuid.uuid4().hex, retry)
+        pending = Pending(call, request_id or os.urandom(REQUEST_ID_BYTES).hex(), retry)
         for _ in self._endpoints:
             if self._start(pending):
                 break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Final, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -26,9 +26,10 @@ from .wire import Response
 
 T = TypeVar("T")
 
+_POP_TARGETS_MAX: Final = 256
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
+
+class Call(msgspec.Struct, Generic[T], frozen=True):
     """One call of the broker.
 
     Attributes:
@@ -105,6 +106,20 @@ def pop(
         lease_s: Lease, seconds; None leaves it to the queue.
         wait_s: How long the broker may wait for a message.
     """
+    target = _pop_target(queue, group, partition, batch, partitions, lease_s, wait_s)
+    return Call("pop", "GET", target, b"", _read_popped, wait_s)
+
+
+@lru_cache(maxsize=_POP_TARGETS_MAX)
+def _pop_target(
+    queue: str,
+    group: str,
+    partition: str | None,
+    batch: int,
+    partitions: int,
+    lease_s: float | None,
+    wait_s: float,
+) -> str:
     query: dict[str, str] = {
         "consumerGroup": group,
         "subscriptionMode": "all",
@@ -119,8 +134,7 @@ def pop(
     path = f"/api/v1/pop/queue/{quote(queue, safe='')}"
     if partition is not None:
         path += f"/partition/{quote(partition, safe='')}"
-    target = f"{path}?{urlencode(query)}"
-    return Call("pop", "GET", target, b"", _read_popped, wait_s)
+    return f"{path}?{urlencode(query)}"
 
 
 def ack(
@@ -237,6 +251,7 @@ def refusal(response: Response, *, definite: bool) -> BrokerError:
     return BrokerError(response.status, code or "error", text or "no text", definite=definite)
 
 
+@cache
 def _reader(decoder: msgspec.json.Decoder[T]) -> Callable[[Response], T]:
     def read(response: Response) -> T:
         return _decode(decoder, response)

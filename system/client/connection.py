@@ -6,9 +6,13 @@ import select
 import socket
 import ssl
 import time
+from typing import Final
 
 from .records import Endpoint
 from .wire import ResponseParser
+
+
+_PEEK: Final = int(socket.MSG_PEEK)
 
 
 class Connection:
@@ -78,7 +82,7 @@ class Connection:
             if isinstance(self.socket, ssl.SSLSocket):
                 self.receive(1)  # It cannot peek; a byte that nobody asked for ends it anyway.
             else:
-                self.socket.recv(1, socket.MSG_PEEK)
+                self.socket.recv(1, _PEEK)
         except BlockingIOError:
             return False
         except OSError:
@@ -96,10 +100,13 @@ class Connection:
             TimeoutError: The node does not take them.
             OSError: The connection is broken.
         """
-        view = memoryview(data)
+        view: memoryview | bytes = data
         while view:
             try:
-                view = view[self.socket.send(view) :]
+                sent = self.socket.send(view)
+                if sent == len(view):
+                    return
+                view = memoryview(view)[sent:]
             except (BlockingIOError, ssl.SSLWantWriteError):
                 self._wait_until(until_s, select.POLLOUT)
             except ssl.SSLWantReadError:

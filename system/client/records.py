@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import msgspec
@@ -10,8 +9,7 @@ import msgspec
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True, order=True):
     """Client address of one node."""
 
     host: str
@@ -21,8 +19,7 @@ class Endpoint:
         return f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
+class Answer(msgspec.Struct, Generic[T], frozen=True):
     """An answer and where it came from.
 
     Attributes:

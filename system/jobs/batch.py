@@ -117,7 +117,8 @@ class Batch:
 
     def is_last_open(self, *indexes: int) -> bool:
         """Whether closing these deliveries releases the whole lease."""
-        return self._open == sum(self.stages[index] is not Stage.CLOSED for index in indexes)
+        stages = self.stages
+        return self._open == len([i for i in indexes if stages[i] is not Stage.CLOSED])
 
     def siblings(self, index: int) -> tuple[int, ...]:
         """Unstarted deliveries behind this one in its partition."""
@@ -208,8 +209,8 @@ class Batch:
             waits_behind = waits_behind or stage is Stage.UNSTARTED
 
 
-_ALWAYS: Final = {Stage.UNSTARTED: Code.UNSTARTED, Stage.BURYING: Code.BURYING}
-_BEFORE_UNSTARTED: Final = {
+_OWED: Final = {
+    Stage.BURYING: Code.BURYING,
     Stage.RUNNING: Code.RAN,
     Stage.ACKING: Code.ACK,
     Stage.FOLLOWING: Code.FOLLOWING,
@@ -223,7 +224,8 @@ def _is_numbered(delivery: Delivery) -> bool:
 
 
 def _code(stage: Stage, waits_behind: bool) -> Code:
-    code = _ALWAYS.get(stage)
-    if code is None and waits_behind:
-        code = _BEFORE_UNSTARTED.get(stage)
-    return Code.NOTHING if code is None else code
+    if stage is Stage.UNSTARTED:
+        return Code.UNSTARTED
+    if stage is Stage.CLOSED or not (waits_behind or stage is Stage.BURYING):
+        return Code.NOTHING
+    return _OWED[stage]

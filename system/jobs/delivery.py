@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+
+import msgspec
 
 from ..client import Message
 from .application import Application, JobSpec
@@ -11,8 +12,7 @@ from .payload import JobBody, NotAJobError, copy_txn, decode_job, payload_digest
 from .settings import WorkerSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True):
     """A message under a lease.
 
     Attributes:

@@ -5,8 +5,9 @@ A listener that raises ends the worker: what cannot be recorded must not go on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class Outcome(StrEnum):
@@ -32,15 +33,13 @@ class Cause(StrEnum):
     NOT_A_JOB = "not_a_job"
 
 
-@dataclass(frozen=True, slots=True)
-class BatchReceived:
+class BatchReceived(msgspec.Struct, frozen=True):
     """A batch was claimed; `jobs` are `(job id, attempt number, lease)` in order of delivery."""
 
     jobs: tuple[tuple[str, int, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptStarting:
+class AttemptStarting(msgspec.Struct, frozen=True):
     """The handler is called next, or what stands before it.
 
     Attributes:
@@ -60,8 +59,7 @@ class AttemptStarting:
     payload: object
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptEnded:
+class AttemptEnded(msgspec.Struct, frozen=True):
     """The handler has done its last act; nothing was said to the broker yet."""
 
     job_id: str
@@ -73,16 +71,14 @@ class AttemptEnded:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptAcked:
+class AttemptAcked(msgspec.Struct, frozen=True):
     """The broker confirmed the end of a run: its ack, its release or its dead letter."""
 
     job_id: str
     run: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobGaveUp:
+class JobGaveUp(msgspec.Struct, frozen=True):
     """A job was given up: its dead letter is filed, hook and failed-job row follow.
 
     Attributes:
@@ -106,8 +102,7 @@ class JobGaveUp:
     lease: str
 
 
-@dataclass(frozen=True, slots=True)
-class QueueBusy:
+class QueueBusy(msgspec.Struct, frozen=True):
     """A monitored queue holds more than it should; told by whoever monitors, not by a worker.
 
     Attributes:

@@ -1,6 +1,6 @@
 """The hand-back journal: what the broker is owed if a worker dies now.
 
-Two files of a worker, named by its pid. The *plan*, written once per batch, says how each delivery
+Two files of a worker, named by its pid. The *plan*, overwritten once per batch, says how each delivery
 would be handed back: its ack, and a copy under an id decided then. The *state*, overwritten in
 place by one write, holds the batch's lease and one code per delivery. Writing order of a new batch:
 shorten the old state to its header, write the plan, write the first state; a state that does not
@@ -35,6 +35,7 @@ _NO_POP: Final = b" " * POP_ID_BYTES
 _RUNNING: Final = slice(POP_ID_BYTES, POP_ID_BYTES + 4)
 _SINCE: Final = slice(_RUNNING.stop, _RUNNING.stop + 20)
 _DELAY: Final = slice(_SINCE.stop, HEADER_BYTES)
+_NOTHING: Final = Code.NOTHING.value.encode()
 _CODES: Final = frozenset(code.value for code in Code)
 
 
@@ -74,10 +75,11 @@ class JournalWriter:
     def __init__(self, directory: str | Path, pid: int) -> None:
         """Start an empty journal for process `pid`, which must be the caller's."""
         self._plan_path = plan_path(directory, pid)
-        self._temporary = self._plan_path + ".tmp"
         self._state_path = state_path(directory, pid)
         self._pid = pid
         self._fd = -1
+        self._plan_fd = -1
+        self._plan_bytes = 0
         self._pop = _NO_POP
         self._tail = b""
         self._is_owed = False
@@ -118,19 +120,16 @@ class JournalWriter:
             os.ftruncate(self._fd, HEADER_BYTES)
             if len(data) > PLAN_BYTES_MAX or length > STATE_BYTES_MAX:
                 raise OSError(f"plan of {len(data)} B or state of {length} B exceeds the limit")
-            fd = os.open(
-                self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
-            )
-            try:
-                written = os.write(fd, data)
-            finally:
-                os.close(fd)
+            if self._plan_fd < 0:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+                self._plan_fd = os.open(self._plan_path, flags, 0o600)
+            # Nobody reads a plan beside a state that is only a header: it is replaced in place.
+            written = os.pwrite(self._plan_fd, data, 0)
             if written != len(data):
                 raise OSError(f"plan: {written} of {len(data)} B written")
-            # Renaming over a file makes some file systems flush it; a free name does not.
-            if self._tail:
-                os.unlink(self._plan_path)
-            os.rename(self._temporary, self._plan_path)
+            if written < self._plan_bytes:
+                os.ftruncate(self._plan_fd, written)
+            self._plan_bytes = written
         except OSError as error:
             self._fail(error)
             return
@@ -150,8 +149,8 @@ class JournalWriter:
             retry_delay_ms: Pause of the retry that goes out next.
         """
         assert self._tail or self._fd < 0, "a state without a plan"
-        self._is_owed = any(code is not Code.NOTHING for code in codes)
         line = "".join(codes).encode()
+        self._is_owed = line.strip(_NOTHING) != b""
         header = _header(self._pop, running, since_ns, retry_delay_ms)
         self._write(header + self._tail + line + b"\n")
 
@@ -169,8 +168,7 @@ class JournalWriter:
     def close(self) -> None:
         """Write no more, and delete both files unless they still say what is owed."""
         if self._fd >= 0 and os.getpid() == self._pid:
-            os.close(self._fd)
-            self._fd = -1
+            self._close_files()
             if not self._is_owed and self._pop == _NO_POP:
                 self._delete()
 
@@ -186,13 +184,17 @@ class JournalWriter:
 
     def _fail(self, error: OSError) -> None:
         self.error = error
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._close_files()
         self._delete()
 
+    def _close_files(self) -> None:
+        for fd in (self._fd, self._plan_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._plan_fd = -1
+
     def _delete(self) -> None:
-        for path in (self._state_path, self._plan_path, self._temporary):
+        for path in (self._state_path, self._plan_path):
             try:
                 os.unlink(path)
             except FileNotFoundError:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -58,6 +59,7 @@ class Pops(msgspec.Struct, frozen=True, tag_field="op", tag="pops"):
 
 LeaseMessage = Hold | Forget | Pause | Shutdown | Pops
 
+_PEEK: Final = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(LeaseMessage)
 
@@ -153,7 +155,7 @@ class LeaseChannel:
         if self._socket is None:
             return False
         try:
-            return self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+            return self._socket.recv(1, _PEEK) == b""
         except BlockingIOError:
             return False
         except OSError:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
-from dataclasses import dataclass
 from typing import Final, TypeVar
+
+import msgspec
 
 from ..client import (
     Answer,
@@ -22,7 +22,7 @@ from ..client.records import AckResult
 from .application import Application
 from .batch import Batch
 from .failed import FailedStore
-from .journal import JournalWriter
+from .journal import POP_ID_BYTES, JournalWriter
 from .leasewire import LeaseChannel
 from .runtimes import RuntimeWriter
 from .settings import WorkerSettings
@@ -35,8 +35,7 @@ LEASE_SHARE: Final = 0.25
 """Share of the lease that a pop may wait, that it may be tried for, that any try may take."""
 
 
-@dataclass(frozen=True, slots=True)
-class PendingAck:
+class PendingAck(msgspec.Struct, frozen=True):
     """An ack whose answer was not read; `pending` is None while it is not on the wire."""
 
     batch: Batch
@@ -46,16 +45,14 @@ class PendingAck:
     pending: Pending[tuple[AckResult, ...]] | None
 
 
-@dataclass(frozen=True, slots=True)
-class PendingPop:
+class PendingPop(msgspec.Struct, frozen=True):
     """A pop whose answer was not read."""
 
     pending: Pending[Popped]
     requested_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunningAttempt:
+class RunningAttempt(msgspec.Struct, frozen=True):
     """The attempt whose handler runs."""
 
     batch: Batch
@@ -67,7 +64,7 @@ class RunningAttempt:
 
 def new_pop_id() -> str:
     """A request id for the pops until the next batch."""
-    return uuid.uuid4().hex
+    return os.urandom(POP_ID_BYTES // 2).hex()
 
 
 class WorkerSession:

@@ -38,7 +38,9 @@ def ack_completed(
         run: The run that completed.
         mark: How the batch that it is a member of counts it.
     """
-    settle_ack(session)
+    # One write of the journal, below, tells both ends: until then it owes an ack that was confirmed,
+    # as it does while that answer is on its way.
+    settle_ack(session, record=False)
     if has_followers(batch.deliveries[index].body):
         _complete_with_followers(session, batch, index, run, mark)
         return
@@ -77,8 +79,13 @@ def _complete_with_followers(
     session.app.notify(AttemptAcked(batch.deliveries[index].job_id, run))
 
 
-def settle_ack(session: WorkerSession) -> None:
-    """Read the answer of an ack that is out, if one is."""
+def settle_ack(session: WorkerSession, *, record: bool = True) -> None:
+    """Read the answer of an ack that is out, if one is.
+
+    Args:
+        session: The worker.
+        record: Whether to bring the journal up to date; the caller does so next, if not.
+    """
     waiting = session.pending_ack
     if waiting is None:
         return
@@ -89,18 +96,23 @@ def settle_ack(session: WorkerSession) -> None:
     except BrokerError:
         session.abandon(waiting.batch)
         return
-    confirm_ack(session, waiting, results)
+    confirm_ack(session, waiting, results, record=record)
 
 
 def confirm_ack(
-    session: WorkerSession, waiting: PendingAck, results: tuple[AckResult, ...]
+    session: WorkerSession,
+    waiting: PendingAck,
+    results: tuple[AckResult, ...],
+    *,
+    record: bool = True,
 ) -> None:
-    """Take the answer of an ack."""
+    """Take the answer of an ack; see `settle_ack`."""
     if not _succeeded(results):
         session.abandon(waiting.batch)
         return
     waiting.batch.close(waiting.index)
-    session.record(waiting.batch)
+    if record:
+        session.record(waiting.batch)
     session.app.notify(AttemptAcked(waiting.batch.deliveries[waiting.index].job_id, waiting.run))
 
 

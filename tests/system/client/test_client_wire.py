@@ -99,3 +99,53 @@ def test_connection_that_the_server_closes_is_not_kept() -> None:
 def test_what_is_not_one_answer_is_refused(data: bytes) -> None:
     with pytest.raises(WireError):
         ResponseParser().feed(data)
+
+
+def answer(body: bytes, *more: bytes) -> bytes:
+    lines = (b"HTTP/1.1 200 OK", b"Content-Length: %d" % len(body), *more)
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+@given(
+    st.lists(st.sampled_from([b"", b"{}", b"[]", b"\r\n\r\n"]), min_size=1, max_size=6),
+    st.lists(st.integers(1, 60), max_size=6),
+)
+def test_answers_under_a_known_head_are_read_like_the_first(
+    bodies: list[bytes], cuts: list[int]
+) -> None:
+    parser = ResponseParser()
+    for number, body in enumerate(bodies):
+        data = answer(body)
+        cut = cuts[number] if number < len(cuts) else 0
+        pieces = [data] if not 0 < cut < len(data) else [data[:cut], data[cut:]]
+        for piece in pieces[:-1]:
+            assert parser.feed(piece) is None
+        found = parser.feed(pieces[-1])
+        assert found == Response(200, body, {"content-length": str(len(body))})
+        assert parser.is_idle
+
+
+def test_known_head_with_a_longer_or_shorter_body_is_no_whole_answer() -> None:
+    parser = ResponseParser()
+    parser.feed(ANSWER)
+    assert parser.feed(ANSWER[:-1]) is None
+    assert parser.feed(ANSWER[-1:]) is not None
+    with pytest.raises(WireError):
+        parser.feed(ANSWER + ANSWER)
+
+
+def test_chunks_that_look_like_a_body_are_read_as_chunks_again() -> None:
+    parser = ResponseParser()
+    data = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+    for _ in range(2):
+        found = parser.feed(data)
+        assert found is not None
+        assert found.body == b"{}"
+
+
+def test_any_number_of_heads_is_read() -> None:
+    parser = ResponseParser()
+    for number in range(200):
+        found = parser.feed(answer(b"{}", b"X-Number: %d" % number))
+        assert found is not None
+        assert found.headers["x-number"] == str(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -208,19 +209,44 @@ def test_state_without_a_plan_is_refused(tmp_path: Path) -> None:
     assert read_debts(tmp_path, PID).refused == "state without a plan"
 
 
-def test_failed_write_deletes_both_files_and_ends_journaling(tmp_path: Path) -> None:
+def test_failed_write_deletes_both_files_and_ends_journaling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "journals"
     folder.mkdir()
     batch = make_batch("a", "b")
     journal = begin(folder, batch)
-    (folder / f"{PID}.plan.tmp").mkdir()
-    journal.begin(batch.plan("q", "g"), batch.codes)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", _full_disk)
+        journal.begin(batch.plan("q", "g"), batch.codes)
     assert journal.error is not None
     assert not os.path.exists(state_path(folder, PID))
     assert not os.path.exists(plan_path(folder, PID))
     record(journal, batch)
     journal.set_pop(POP)
     assert read_debts(folder, PID) == WorkerDebts()
+
+
+def _full_disk(fd: int, data: bytes, offset: int) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_death_between_a_plan_and_its_first_state_owes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = begin(tmp_path, make_batch("a", "b"))
+    other = make_batch("c", "d", "e")
+    monkeypatch.setattr(journal, "write", lambda *_: None)
+    journal.begin(other.plan("q", "g"), other.codes)
+    assert read_debts(tmp_path, PID) == WorkerDebts()
+
+
+def test_shorter_plan_leaves_nothing_of_a_longer_one(tmp_path: Path) -> None:
+    journal = begin(tmp_path, make_batch(*["a"] * 9))
+    shorter = make_batch("b")
+    journal.begin(shorter.plan("q", "g"), shorter.codes)
+    (debt,) = read_debts(tmp_path, PID).debts
+    assert len(debt.plan.entries) == 1
 
 
 def test_batch_too_large_for_its_state_ends_journaling(tmp_path: Path) -> None:
