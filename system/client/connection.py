@@ -11,7 +11,6 @@ from typing import Final
 from .records import Endpoint
 from .wire import ResponseParser
 
-
 _PEEK: Final = int(socket.MSG_PEEK)
 
 

@@ -1,10 +1,11 @@
 """The hand-back journal: what the broker is owed if a worker dies now.
 
-Two files of a worker, named by its pid. The *plan*, overwritten once per batch, says how each delivery
-would be handed back: its ack, and a copy under an id decided then. The *state*, overwritten in
-place by one write, holds the batch's lease and one code per delivery. Writing order of a new batch:
-shorten the old state to its header, write the plan, write the first state; a state that does not
-fit its plan is refused. Nothing is synced: it only has to survive the death of the process.
+Two files of a worker, named by its pid. The *plan*, overwritten once per batch, says how each
+delivery would be handed back: its ack, and a copy under an id decided then. The *state*,
+overwritten in place by one write, holds the batch's lease and one code per delivery. Writing order
+of a new batch: shorten the old state to its header, write the plan, write the first state; a state
+that does not fit its plan is refused. Nothing is synced: it only has to survive the death of the
+process.
 
 State file, ASCII, fixed length for a batch: request id of the pop whose answer is not dealt with
 (32 characters, blank when there is none), index of the running delivery (4 characters, blank when

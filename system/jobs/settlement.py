@@ -38,8 +38,8 @@ def ack_completed(
         run: The run that completed.
         mark: How the batch that it is a member of counts it.
     """
-    # One write of the journal, below, tells both ends: until then it owes an ack that was confirmed,
-    # as it does while that answer is on its way.
+    # One write of the journal, below, tells both ends: until then it owes an ack that was
+    # confirmed, as it does while that answer is on its way.
     settle_ack(session, record=False)
     if has_followers(batch.deliveries[index].body):
         _complete_with_followers(session, batch, index, run, mark)
