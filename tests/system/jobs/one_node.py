@@ -151,7 +151,11 @@ class Site:
             **changes,
         }
         settings = msgspec.convert(base, WorkerSettings)
+        # A stop that comes before the worker is ready waits until it is, as under a supervisor.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         pid = os.fork()
+        if pid > 0:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if pid == 0:
             status = 70
             try:
