@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from ..client import ClientOptions, Endpoint, SecurityFiles, load_security
+from .prefetching import AUTO_MAX
 
 PARTITIONS_MAX: Final = 1024
 POP_PARTITIONS_MAX: Final = 64
@@ -78,8 +79,9 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         state_dir: Where journal and exit marker lie; private to the supervisor.
         consumer_group: Group that the worker pops as.
         partitions: Partitions the queue is spread over; one pop claims 64 of them at most.
-        prefetch: Jobs asked for in one pop, 1 to 1000.
+        prefetch: Jobs asked for in one pop, 1 to 1000; `auto` follows how long jobs take.
         ack_async: Put a finished job's ack on the wire and start the next job before its answer.
+        ack_batch: Finished jobs acked in one request; see `ack_batching`.
         pop_ahead: Ask for the next batch while the last job of a full batch runs.
         retry_after_s: Lease of a popped batch, at least 1; the broker counts whole seconds of it.
         block_for_s: How long an idle pop waits at the broker, but a quarter of the lease at most.
@@ -107,8 +109,9 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     state_dir: str
     consumer_group: str = "jobs"
     partitions: int = 64
-    prefetch: int = 1
+    prefetch: int | Literal["auto"] = 1
     ack_async: bool = False
+    ack_batch: int = 1
     pop_ahead: bool = False
     retry_after_s: float = 90.0
     block_for_s: float = 0.0
@@ -138,8 +141,16 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """
         _check_queue(self.endpoints, self.queue, self.partitions, self.consumer_group)
         _require(
-            1 <= self.prefetch <= PREFETCH_MAX,
-            f"prefetch is {self.prefetch}; allowed: 1 to {PREFETCH_MAX}",
+            self.prefetch == "auto" or 1 <= self.prefetch <= PREFETCH_MAX,
+            f"prefetch is {self.prefetch}; allowed: 1 to {PREFETCH_MAX}, or auto",
+        )
+        _require(
+            1 <= self.ack_batch <= self.prefetch_max,
+            f"ack_batch is {self.ack_batch}; allowed: 1 to prefetch, {self.prefetch_max}",
+        )
+        _require(
+            self.ack_batch == 1 or not self.ack_async,
+            f"ack_batch is {self.ack_batch}; with ack_async only 1 is allowed",
         )
         _require(
             self.retry_after_s > self.timeout_s,
@@ -163,6 +174,11 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         ):
             value = float(getattr(self, name))
             _require(value >= 0, f"{name} is {value:g}; it must not be negative")
+
+    @property
+    def prefetch_max(self) -> int:
+        """Jobs that a pop asks for at most."""
+        return AUTO_MAX if self.prefetch == "auto" else self.prefetch
 
     @property
     def lease_s(self) -> int:

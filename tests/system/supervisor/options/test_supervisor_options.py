@@ -113,6 +113,12 @@ def test_pools_come_in_order_of_declaration_and_variables_find_them(tmp_path: Pa
         (("master.shutdown_grace_s=60",), ["shutdown_grace_s is 60", "timeout_s, 60"]),
         (("pools.q.retry_after_s=60",), ["retry_after_s is 60", "exceed timeout_s, 60"]),
         (("driver.prefetch=2",), ["driver.prefetch is 2", "needs driver.lease_renewal"]),
+        (("driver.prefetch=auto",), ["driver.prefetch is auto", "needs driver.lease_renewal"]),
+        (("driver.ack_batch=2",), ["driver.ack_batch is 2", "driver.prefetch at most, 1"]),
+        (
+            ("driver.prefetch=auto", "driver.lease_renewal=on", "driver.ack_batch=17"),
+            ["driver.ack_batch is 17", "driver.prefetch at most, 16"],
+        ),
         (("driver.pop_ahead=on",), ["driver.pop_ahead", "needs driver.lease_renewal"]),
         (
             (
@@ -211,6 +217,13 @@ def test_one_try_with_prefetch_only_warns() -> None:
 def test_none_takes_the_default_that_depends_on_others() -> None:
     resolved = given("master.shutdown_grace_s=none", "pools.q.timeout_s=80")
     assert build_config(resolved.checked()).shutdown_grace_s == 95
+
+
+def test_prefetch_and_ack_batch_reach_the_workers() -> None:
+    resolved = given("driver.prefetch=auto", "driver.lease_renewal=on", "driver.ack_batch=8")
+    worker = build_config(resolved.checked()).worker
+    assert (worker.prefetch, worker.ack_batch) == ("auto", 8)
+    assert msgspec.json.decode(msgspec.json.encode(worker), type=type(worker)) == worker
 
 
 def test_options_come_to_a_configuration_that_the_master_takes() -> None:
