@@ -35,6 +35,9 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         try_timeout_s: How long one try of a request may take.
         deadline_s: How long a request is retried in all.
         security: What a guarded broker asks for.
+        bulk_batch: Jobs of a bulk dispatch in one request, at most.
+        after_commit: Whether a dispatch in an open transaction of the application waits for its
+            commit, unless it says otherwise itself; see `after_commit`.
     """
 
     endpoints: tuple[tuple[str, int], ...]
@@ -45,6 +48,8 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     try_timeout_s: float = 5.0
     deadline_s: float = 30.0
     security: SecurityFiles | None = None
+    bulk_batch: int = 100
+    after_commit: bool = False
 
     def __post_init__(self) -> None:
         """Refuse values that cannot work.
@@ -53,6 +58,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
             SettingError: Names the value and what is allowed.
         """
         _check_queue(self.endpoints, self.queue, self.partitions, self.consumer_group)
+        _require_bulk_batch(self.bulk_batch)
 
     def client_endpoints(self) -> tuple[Endpoint, ...]:
         """The nodes as the client wants them."""
@@ -102,6 +108,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         bugs: Planted defects.
         code_version: Passed through for the application's records.
         security: What a guarded broker asks for; the files are read when a worker starts.
+        bulk_batch: Of the application's connections, for what its jobs dispatch; None leaves it.
+        after_commit: Likewise.
     """
 
     queue: str
@@ -132,6 +140,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     bugs: tuple[str, ...] = ()
     code_version: str = ""
     security: SecurityFiles | None = None
+    bulk_batch: int | None = None
+    after_commit: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuse values that cannot work.
@@ -159,6 +169,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         _require(
             self.retry_after_s >= 1, f"retry_after_s is {self.retry_after_s:g}; allowed: 1 or more"
         )
+        _require_bulk_batch(self.bulk_batch)
         for name in ("try_timeout_s", "deadline_s", "settle_timeout_s"):
             value = float(getattr(self, name))
             _require(value > 0, f"{name} is {value:g}; it must be above 0")
@@ -188,6 +199,12 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def client_endpoints(self) -> tuple[Endpoint, ...]:
         """The nodes as the client wants them."""
         return tuple(Endpoint(host, port) for host, port in self.endpoints)
+
+
+def _require_bulk_batch(bulk_batch: int | None) -> None:
+    _require(
+        bulk_batch is None or bulk_batch >= 1, f"bulk_batch is {bulk_batch}; allowed: 1 or more"
+    )
 
 
 def _check_queue(

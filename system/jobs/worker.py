@@ -43,6 +43,7 @@ def run_worker(app: Application, settings: WorkerSettings) -> int:
         Exit status: 0 after a stop or a recycling, 12 at the memory limit, 1 when the master's
         lease channel broke or the broker refuses this worker's pops.
     """
+    app.set_dispatching(settings.bulk_batch, settings.after_commit)
     signals = WorkerSignals()
     session = WorkerSession(app, settings, signals)
     signals.install(lambda: _alarm(session), lambda: _hangup(session))

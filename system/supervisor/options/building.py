@@ -120,6 +120,8 @@ def _worker(pool: PoolOptions, options: Options) -> WorkerSettings:
         try_timeout_s=driver.request_timeout_s,
         deadline_s=driver.request_tries * driver.request_timeout_s + sum(waits_s),
         security=security_files(driver),
+        bulk_batch=driver.bulk_batch,
+        after_commit=driver.after_commit,
     )
 
 

@@ -14,7 +14,7 @@ from .budget import (
     renewal_interval_s,
     shutdown_grace_s,
 )
-from .shapes import DAY_S, DriverOptions, Options, PoolOptions, security_files
+from .shapes import DAY_S, Options, PoolOptions, security_files
 
 Finding = tuple[tuple[str, ...], str]
 """The paths of the options that are looked at, and the line."""
@@ -198,23 +198,13 @@ def _check_times(path: str, pool: PoolOptions, options: Options) -> Iterator[Fin
 
 def _check_unserved(options: Options) -> Iterator[Finding]:
     """Refuse what this supervisor does not do, rather than pretend."""
-    master, driver = options.master, options.driver
+    master = options.master
     if not master.prefork:
         yield ("master.prefork",), "master.prefork is false; workers are always forked"
     if master.remote_status:
         yield (
             ("master.remote_status",),
             "master.remote_status is true; the status is a file, and is not published",
-        )
-    if driver.bulk_batch != DriverOptions().bulk_batch:
-        yield (
-            ("driver.bulk_batch",),
-            f"driver.bulk_batch is {driver.bulk_batch}; a dispatch sends one job: leave it out",
-        )
-    if driver.after_commit:
-        yield (
-            ("driver.after_commit",),
-            "driver.after_commit is true; a dispatch knows no surrounding transaction",
         )
 
 
