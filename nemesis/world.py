@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ..histories.faults import FaultEvent
+from .gate import DiskGate
 from .process import start_time
 
 
@@ -82,6 +83,9 @@ class World(Protocol):
 
     def node_data(self, node: str) -> Path:
         """The folder of a node's data."""
+
+    def disk_gate(self, node: str) -> DiskGate:
+        """The gate before a node's disk; there is one in runs with a fault that needs it."""
 
     def set_time_of_day_error(self, node: str, error_us: int) -> None:
         """Make a node's time of day wrong by so much from now on; 0 is right."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import trio
 
+from ..nemesis.gate import DiskGate
 from ..nemesis.ledger import Ledger
 from ..nemesis.world import Target, WorkerView
 from ..system.client import Endpoint
@@ -19,6 +21,7 @@ from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_FILE_VARIABLE, WORKER_V
 from .children import LOOPBACK, NodePorts, log_tail, spawn
 from .config import CODE_VERSION, node_config, supervisor_config, write_config
 from .errors import HarnessError, NodeStartError
+from .gates import Gates, Wrap
 from .reaper import Identity, Reaper
 from .scenario import SUPERVISOR_MARGIN_S, Scenario
 from .store import RunPaths
@@ -55,6 +58,8 @@ class Cluster:
         self._children: dict[str, Child] = {}
         self.supervisors = supervisors
         self._hit = supervisors[0] if supervisors else None
+        folders = {node: run.node_data(node) for node in scenario.node_names}
+        self.gates = Gates(folders, scenario.plan)
         self.watch = NodeWatch(self.endpoints())
 
     def write_configs(self) -> None:
@@ -114,18 +119,31 @@ class Cluster:
             OSError: The process cannot be started.
         """
         identity, config = Identity("node", node), self._run.node_config(node)
-        self._children[node] = self._spawn(
-            NODE_MODULE, node, identity, config, self._run.node_log(node)
-        )
+        log = self._run.node_log(node)
+
+        def start(wrap: Wrap, keep: Sequence[int]) -> subprocess.Popen[bytes]:
+            self._children[node] = self._spawn(NODE_MODULE, node, identity, config, log, wrap, keep)
+            return self._children[node].process
+
+        await self.gates.start(node, start)
         await trio.lowlevel.checkpoint()
 
-    def _spawn(self, module: str, name: str, identity: Identity, config: Path, log: Path) -> Child:
+    def _spawn(
+        self,
+        module: str,
+        name: str,
+        identity: Identity,
+        config: Path,
+        log: Path,
+        wrap: Wrap = list,
+        keep: Sequence[int] = (),
+    ) -> Child:
         variables = {
             ATTEMPTS_VARIABLE: str(self._run.attempts),
             CODE_FILE_VARIABLE: str(self._run.code_version),
             WORKER_VARIABLE: name if len(self.supervisors) > 1 else "worker",
         }
-        process = spawn(module, config, log, variables)
+        process = spawn(module, config, log, variables, wrap, keep)
         self._reaper.register(process, identity)
         target = Target.of(process.pid, name)
         self._ledger.process_started(target)
@@ -163,6 +181,10 @@ class Cluster:
     def node_data(self, node: str) -> Path:
         """Return the folder of a node's data."""
         return self._run.node_data(node)
+
+    def disk_gate(self, node: str) -> DiskGate:
+        """Return the gate before a node's disk."""
+        return self.gates.gate(node)
 
     def set_time_of_day_error(self, node: str, error_us: int) -> None:
         """Make a node's time of day wrong by so much from now on.
