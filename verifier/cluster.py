@@ -19,8 +19,9 @@ from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_FILE_VARIABLE, WORKER_V
 from .children import LOOPBACK, NodePorts, log_tail, spawn
 from .config import CODE_VERSION, node_config, supervisor_config, write_config
 from .errors import HarnessError, NodeStartError
+from .planning import SUPERVISOR_MARGIN_S
 from .reaper import Identity, Reaper
-from .scenario import SUPERVISOR_MARGIN_S, Scenario
+from .scenario import Scenario
 from .store import RunPaths
 from .supervised import Child, Supervised
 from .watch import NodeWatch
