@@ -18,7 +18,6 @@ from .acts import (
     check_killed,
     exit_of,
     see_gone,
-    send_or_no_bite,
     terminate,
 )
 from .fault import Fault
@@ -152,7 +151,7 @@ class NodeAct:
 
 
 class KillNodes(NodeAct):
-    """kill-leader, kill-follower, kill-all: SIGKILL, stay down, start again."""
+    """kill-leader, kill-follower, kill-all, kill-nodes: SIGKILL, stay down, start again."""
 
     async def bite(self) -> Evidence:
         """See `Act`."""
@@ -191,27 +190,34 @@ class TermNode(NodeAct):
 
 
 class PauseNode(NodeAct):
-    """pause-leader: SIGSTOP, seen stopped, SIGCONT, seen running."""
+    """pause-leader, pause-nodes: SIGSTOP, seen stopped, SIGCONT, seen running."""
 
     async def bite(self) -> Evidence:
         """See `Act`."""
-        target = self.targets[0]
         begun_s = time.monotonic()
-        send_or_no_bite(target, signal.SIGSTOP)
-        if not await wait_stopped(target, True, self.stage.settings.exit_wait_s):
-            raise NoBiteError(f"{target.name} was not seen stopped")
+        with ExitStack() as stack:
+            for descriptor in _open_all(stack, self.targets):
+                send(descriptor, signal.SIGSTOP)
+        for target in self.targets:
+            if not await wait_stopped(target, True, self.stage.settings.exit_wait_s):
+                raise NoBiteError(f"{target.name} was not seen stopped")
         self.bitten_s = time.monotonic()
         return {"state": "T", "confirmed_ms": round((self.bitten_s - begun_s) * 1000, 3)}
 
     async def heal(self) -> Evidence:
         """See `Act`."""
-        target = self.targets[0]
-        was_stopped = is_stopped(target)
-        try:
-            send_to(target, signal.SIGCONT)
-        except ProcessGoneError:
+        was_stopped = all(is_stopped(target) for target in self.targets)
+        gone = []
+        for target in self.targets:
+            try:
+                send_to(target, signal.SIGCONT)
+            except ProcessGoneError:
+                gone.append(target)
+        living = [target for target in self.targets if target not in gone]
+        if not living:
             return {"gone": True}
-        runs = await wait_stopped(target, False, self.stage.settings.exit_wait_s)
+        wait_s = self.stage.settings.exit_wait_s
+        runs = all([await wait_stopped(target, False, wait_s) for target in living])
         stopped_s = round(time.monotonic() - self.bitten_s, 3) if was_stopped else 0.0
         return self.seen_meanwhile() | {
             "stopped_to_the_end": was_stopped,
