@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import signal
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 
 import trio
 
+from ..histories.ops import Json
 from .acts import (
     POLL_S,
     Evidence,
@@ -31,7 +33,7 @@ from .process import (
     wait_stopped,
 )
 from .selectors import is_of_many, pick
-from .world import Target
+from .world import Target, World
 
 
 class NodeAct:
@@ -60,7 +62,7 @@ class NodeAct:
 
     def context(self) -> Evidence:
         """See `Act`."""
-        return {"leader": self.leader}
+        return {"leader": self.leader, "nodes": describe(self.stage.world, self.claimed)}
 
     async def choose(self) -> tuple[Target, ...]:
         """See `Act`."""
@@ -224,6 +226,15 @@ class PauseNode(NodeAct):
             "stopped_s": stopped_s,
             "runs": runs,
         }
+
+
+def describe(world: World, nodes: Iterable[str]) -> dict[str, Json]:
+    """Role and state of nodes, as each said last: for the evidence of what a fault hit."""
+    states = world.last_states()
+    return {
+        node: {"role": states[node].role or "silent", "state": states[node].word}
+        for node in sorted(nodes)
+    }
 
 
 def _open_all(stack: ExitStack, targets: tuple[Target, ...]) -> list[int]:

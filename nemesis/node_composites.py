@@ -19,7 +19,7 @@ from .acts import (
     send_or_no_bite,
     terminate,
 )
-from .node_acts import NodeAct
+from .node_acts import NodeAct, describe
 from .process import ProcessGoneError, is_alive, is_stopped, send_to, wait_stopped
 from .world import NodeState, Target
 
@@ -28,9 +28,14 @@ _TRIES: Final = 3
 
 
 class _Stepwise(NodeAct):
-    """Holds all nodes, and hits some of them one after the other."""
+    """Holds all nodes, and hits some of them one after the other; its effect says which."""
 
     ending: Target | None = None
+
+    def context(self) -> Evidence:
+        """See `Act`: which of the nodes are hit is told by the effect."""
+        self.seen = describe(self.stage.world, self.claimed)
+        return {"leader": self.leader}
 
     async def kill(self, target: Target) -> None:
         """SIGKILL, seen in the wait status; `NoBiteError` if it ended by itself."""
@@ -72,7 +77,7 @@ class RollingRestart(_Stepwise):
         steps: Evidence = {}
         for node in [*rest, *([self.leader] if self.leader else [])]:
             steps[node] = await self._restart(node)
-        return {"signal": "SIGTERM", "steps": steps}
+        return {"signal": "SIGTERM", "steps": steps, "nodes": self.seen}
 
     async def _restart(self, node: str) -> Json:
         settings = self.stage.settings
@@ -116,6 +121,10 @@ class KillElecting(_Stepwise):
                             "second": node,
                             "role": state.role,
                             "term": state.term,
+                            "nodes": {
+                                leader: self.seen[leader],
+                                node: {"role": state.role, "state": "electing"},
+                            },
                             "after_ms": after_ms,
                         }
                 await trio.sleep(_LOOK_S)
@@ -146,7 +155,13 @@ class KillCatchingUp(_Stepwise):
             behind = reached - state.applied if state is not None else 0
             await self.kill(self.process(node))
             if behind > 0:
-                return {"signal": "SIGKILL", "node": node, "behind": behind, "tries": attempt}
+                return {
+                    "signal": "SIGKILL",
+                    "node": node,
+                    "behind": behind,
+                    "tries": attempt,
+                    "nodes": {node: {"role": "follower", "state": "catching up"}},
+                }
         raise NoBiteError(f"{node} was never seen behind in {_TRIES} starts")
 
     async def _first_word(self, node: str) -> NodeState | None:
@@ -187,6 +202,7 @@ class PauseKill(_Stepwise):
             "killed": crasher,
             "paused": list(rest),
             "behind_s": round(time.monotonic() - self.bitten_s, 3),
+            "nodes": self.seen,
         }
 
     async def _stop(self, nodes: list[str]) -> None:

@@ -10,7 +10,14 @@ from typing import Final
 import trio
 
 from ..histories.ops import Json
-from .acts import POLL_S, Evidence, NoBiteError, check_killed, exit_of, send_or_no_bite
+from .acts import (
+    POLL_S,
+    Evidence,
+    NoBiteError,
+    check_killed,
+    exit_of,
+    send_or_no_bite,
+)
 from .process import ProcessGoneError, is_alive, opened, send, wait_gone
 from .supervisor_acts import StopSupervisor, living
 from .world import Target, WorkerView
@@ -65,38 +72,58 @@ class KillForkServer(StopSupervisor):
 
 
 class KillTogether(StopSupervisor):
-    """kill-supervisor-workers: master, fork server and all workers, within a millisecond."""
+    """kill-supervisor-workers: master, fork server and all workers, within a few milliseconds."""
+
+    server: Target | None = None
+
+    async def choose(self) -> tuple[Target, ...]:
+        """See `Act`."""
+        [master] = await super().choose()
+        self.server = self.stage.world.fork_server()
+        self.workers = living(self.stage.world.workers())
+        return (master, *([self.server] if self.server is not None else []), *self.workers)
+
+    def victims(self) -> list[Target]:
+        """The workers that die with the master."""
+        self.workers = living(self.stage.world.workers())
+        return self.workers
 
     async def bite(self) -> Evidence:
         """See `Act`."""
         assert self.target is not None, "bite before choose"
-        self.workers = living(self.stage.world.workers())
-        server = self.stage.world.fork_server()
-        beside = [*([server] if server is not None else []), *self.workers]
-        spread_us = self._kill(self.target, beside)
+        victims = self.victims()
+        spread_us = self._kill(self.target, victims)
         status = await exit_of(self.stage, self.target)
         check_killed(self.target, status)
-        return {
-            "signal": "SIGKILL",
-            "status": status,
-            "beside": len(beside),
-            "spread_us": spread_us,
-        }
+        pids: list[Json] = [victim.pid for victim in victims]
+        return {"signal": "SIGKILL", "status": status, "workers": pids, "spread_us": spread_us}
 
-    def _kill(self, master: Target, beside: list[Target]) -> int:
-        """Kill the others first, so that the master lives to see none of it settled."""
+    def _kill(self, master: Target, workers: list[Target]) -> int:
+        """Kill workers, fork server and master while the last two stand still.
+
+        So neither settles anything, nor reaps a worker and dies before it has written that down.
+        """
         self.told_to_end = True
+        parents = [master, *([self.server] if self.server is not None else [])]
         with ExitStack() as stack:
-            descriptors = []
-            for target in beside:
-                with suppress(ProcessGoneError):
-                    descriptors.append(stack.enter_context(opened(target)))
+            standing = _open(stack, parents)
+            dying = _open(stack, workers)
             begun_ns = time.monotonic_ns()
-            for descriptor in descriptors:
+            for descriptor in standing:
+                send(descriptor, signal.SIGSTOP)
+            for descriptor in (*dying, *reversed(standing)):
                 with suppress(ProcessGoneError):
                     send(descriptor, signal.SIGKILL)
-            send_or_no_bite(master, signal.SIGKILL)
             return (time.monotonic_ns() - begun_ns) // 1000
+
+
+def _open(stack: ExitStack, targets: list[Target]) -> list[int]:
+    """Pidfds of those that live."""
+    descriptors = []
+    for target in targets:
+        with suppress(ProcessGoneError):
+            descriptors.append(stack.enter_context(opened(target)))
+    return descriptors
 
 
 class KillLeaseHolder(KillTogether):
@@ -106,37 +133,30 @@ class KillLeaseHolder(KillTogether):
 
     async def choose(self) -> tuple[Target, ...]:
         """See `Act`."""
-        [master] = await super().choose()
+        targets = await super().choose()
         wait_s = self.stage.settings.worker_wait_s
         with trio.move_on_after(wait_s):
             while True:
                 busy = [v for v in self.stage.world.workers() if v.state == "running"]
                 holding = [view for view in busy if view.unstarted] or busy
-                for view in holding[self.fault.choice % max(1, len(holding)) :]:
-                    with suppress(ProcessGoneError):
-                        worker = Target.of(view.pid, f"worker {view.pid}")
-                        self.victim = view
-                        self.hit = f"supervisor,{worker.name}"
-                        return (master, worker)
+                if holding:
+                    self.victim = holding[self.fault.choice % len(holding)]
+                    self.hit = f"supervisor,worker {self.victim.pid}"
+                    return targets
                 await trio.sleep(POLL_S)
         raise NoBiteError(f"no worker was in a job for {wait_s:g} s")
 
-    async def bite(self) -> Evidence:
+    def context(self) -> Evidence:
         """See `Act`."""
-        assert self.target is not None, "bite before choose"
-        assert self.victim is not None, "bite before choose"
-        self.workers = living(self.stage.world.workers())
-        worker = next((one for one in self.workers if one.pid == self.victim.pid), None)
-        if worker is None:
-            raise NoBiteError(f"worker {self.victim.pid} had already ended")
-        spread_us = self._kill(self.target, [worker])
-        status = await exit_of(self.stage, self.target)
-        check_killed(self.target, status)
-        held: dict[str, Json] = {"job": self.victim.job, "unstarted": self.victim.unstarted}
-        return {
-            "signal": "SIGKILL",
-            "status": status,
-            "worker": worker.pid,
-            "held": held,
-            "spread_us": spread_us,
-        }
+        victim = self.victim
+        assert victim is not None, "context before choose"
+        return super().context() | {"job": victim.job, "unstarted": victim.unstarted}
+
+    def victims(self) -> list[Target]:
+        """See `KillTogether`: the others die of the master's death."""
+        found = [
+            worker for worker in super().victims() if self.victim and worker.pid == self.victim.pid
+        ]
+        if not found:
+            raise NoBiteError("the worker had already ended")
+        return found

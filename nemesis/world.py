@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from ..histories.faults import FaultEvent
 from .process import start_time
@@ -58,6 +58,10 @@ class WorkerView:
     unacked: int | None = None
 
 
+LAG_MIN: Final = 8
+"""A node that has more committed entries left to apply than this is catching up."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeState:
     """A node in its own words.
@@ -75,6 +79,17 @@ class NodeState:
     lag: int = 0
     applied: int = 0
     is_healthy: bool = False
+
+    @property
+    def word(self) -> str:
+        """Its state in a word or two: silent, electing, catching up, settling, healthy."""
+        if not self.role:
+            return "silent"
+        if "candidate" in self.role:
+            return "electing"
+        if self.lag > LAG_MIN:
+            return "catching up"
+        return "healthy" if self.is_healthy else "settling"
 
 
 class World(Protocol):
