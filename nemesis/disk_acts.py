@@ -94,7 +94,8 @@ class GatedDisk(NodeAct):
         if missed:
             raise NoBiteError(f"{', '.join(missed)} asked nothing of its disk for {wait_s:g} s")
         in_force_ms = round((self.bitten_s - begun_s) * 1000, 3)
-        return {"in_force_ms": in_force_ms, "first_hit_ms": onsets_ms} | self.hits()
+        onset: Evidence = {"in_force_ms": in_force_ms, "first_hit_ms": onsets_ms}
+        return onset | self.hits()
 
     def counts(self, target: Target) -> GateCounts:
         """What the rule has done so far to one target."""
@@ -106,7 +107,8 @@ class GatedDisk(NodeAct):
         files: set[str] = set()
         for target in self.targets:
             files |= {os.path.basename(path) for path in self.counts(target).files}
-        return {"hits": hits, "files": sorted(files)}
+        names: list[Json] = [*sorted(files)]
+        return {"hits": hits, "files": names}
 
     async def heal(self) -> Evidence:
         """See `Act`."""

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from ..histories.ops import Json
+from .limits import give_back
 
 
 class Phase(IntEnum):
@@ -81,5 +82,6 @@ def put_back(thing: dict[str, Json]) -> list[str]:
 
 
 UNDO: Final[dict[str, Undoing]] = {
+    "limit": Undoing(Phase.LIMITS, give_back),
     "bytes": Undoing(Phase.REMAINS, put_back),
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from ..histories.faults import FaultEvent
+from .administration import Administration
 from .gate import DiskGate
 from .process import start_time
 
@@ -128,6 +129,9 @@ class World(Protocol):
 
     def disk_gate(self, node: str) -> DiskGate:
         """The gate before a node's disk; there is one in runs with a fault that needs it."""
+
+    def administration(self) -> Administration:
+        """What the nodes can be asked as by an operator."""
 
     def set_time_of_day_error(self, node: str, error_us: int) -> None:
         """Make a node's time of day wrong by so much from now on; 0 is right."""

@@ -20,6 +20,7 @@ from ..nemesis.world import NodeState, Target, WorkerView
 from ..system.client import Endpoint
 from ..system.node.timeofday import wall_us, write_offset
 from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_FILE_VARIABLE, WORKER_VARIABLE
+from .administration import NodeAdministration
 from .children import LOOPBACK, NodePorts, log_tail, spawn
 from .config import CODE_VERSION, node_config, supervisor_config, write_config
 from .errors import HarnessError, NodeStartError
@@ -63,6 +64,7 @@ class Cluster:
         self._hit = supervisors[0] if supervisors else None
         folders = {node: run.node_data(node) for node in scenario.node_names}
         self.gates = Gates(folders, scenario.plan)
+        self._administration = NodeAdministration(run, self.endpoints(), self.gates.forget)
         self.watch = NodeWatch(self.endpoints())
 
     def write_configs(self) -> None:
@@ -196,6 +198,10 @@ class Cluster:
     def disk_gate(self, node: str) -> DiskGate:
         """Return the gate before a node's disk."""
         return self.gates.gate(node)
+
+    def administration(self) -> NodeAdministration:
+        """Return the operator's side of the nodes."""
+        return self._administration
 
     def set_time_of_day_error(self, node: str, error_us: int) -> None:
         """Make a node's time of day wrong by so much from now on.

@@ -44,6 +44,10 @@ class Gates:
         assert self._is_used, f"no fault of this run's plan has a use for a gate before {node}"
         return self._gates[node]
 
+    def forget(self, node: str) -> None:
+        """Forget what was durable on a node whose data was deleted."""
+        self._gates[node].floors.clear()
+
     async def start(self, node: str, spawn: Spawn) -> subprocess.Popen[bytes]:
         """Start a node behind its gate; `spawn` starts the command that it is given, as wrapped.
 

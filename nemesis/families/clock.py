@@ -15,7 +15,7 @@ from ..clock_act import (
     draw_drift,
     draw_strobe,
 )
-from ..selectors import SOME_NODES
+from ..selectors import ALL, LEADER, ONE, SOME_NODES
 from ..spec import NemesisSpec
 
 _HOOKS: Final = frozenset({"clock-hooks"})
@@ -38,6 +38,7 @@ SPECS: Final[tuple[NemesisSpec, ...]] = (
         "right",
         target="leader",
         targets=SOME_NODES,
+        drawn=(LEADER, ONE, ALL),
         named=True,
         family="clock",
         needs=_HOOKS,
@@ -50,6 +51,7 @@ SPECS: Final[tuple[NemesisSpec, ...]] = (
         sentence="lets a node's time of day jump to and fro, by up to five minutes either way",
         target="one",
         targets=SOME_NODES,
+        drawn=(LEADER, ONE, ALL),
         named=True,
         family="clock",
         needs=_HOOKS,

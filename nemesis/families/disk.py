@@ -5,6 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from ..acts import MakeAct
+from ..damage_acts import (
+    CONFIG,
+    DamageFile,
+    DamageOptions,
+    DeleteSegment,
+    OldCopyOptions,
+    RestoreOld,
+    draw_damage,
+)
 from ..disk_acts import (
     DISK_FAILED,
     FailingSyncs,
@@ -21,11 +30,12 @@ from ..disk_acts import (
 from ..log_act import REFUSED, FlipLog
 from ..power_act import LosePower, PowerLoss
 from ..power_act import draw as draw_power
-from ..selectors import SOME_NODES
+from ..selectors import ALL, FOLLOWER, LEADER, MAJORITY, MINORITY, ONE, SOME_NODES
 from ..spec import NemesisSpec
 
 _GATE: Final = frozenset({"sync-gate"})
 _STALL_S: Final = (1.0, 4.0)
+_WATCH_S: Final = (2.0, 6.0)
 
 SPECS: Final[tuple[NemesisSpec, ...]] = (
     NemesisSpec(
@@ -43,6 +53,7 @@ SPECS: Final[tuple[NemesisSpec, ...]] = (
         sentence="makes every sync of a node's disk wait first",
         target="one",
         targets=SOME_NODES,
+        drawn=(ONE, LEADER, MINORITY, ALL),
         named=True,
         family="disk",
         needs=_GATE,
@@ -56,6 +67,7 @@ SPECS: Final[tuple[NemesisSpec, ...]] = (
         sentence="holds every sync of a node's disk for some seconds",
         target="one",
         targets=SOME_NODES,
+        drawn=(ONE, LEADER, MINORITY),
         named=True,
         family="disk",
         needs=_GATE,
@@ -68,6 +80,7 @@ SPECS: Final[tuple[NemesisSpec, ...]] = (
         sentence="makes a node's syncs fail with EIO, at which it must stop, and starts it again",
         target="one",
         targets=SOME_NODES,
+        drawn=(ONE, LEADER),
         named=True,
         family="disk",
         needs=_GATE,
@@ -80,6 +93,7 @@ SPECS: Final[tuple[NemesisSpec, ...]] = (
         sentence="makes a node's writes fail with EIO, at which it must stop, and starts it again",
         target="one",
         targets=SOME_NODES,
+        drawn=(ONE, LEADER),
         named=True,
         family="disk",
         needs=_GATE,
@@ -94,6 +108,7 @@ SPECS: Final[tuple[NemesisSpec, ...]] = (
         "node again",
         target="one",
         targets=SOME_NODES,
+        drawn=(ONE, LEADER),
         named=True,
         family="disk",
         needs=_GATE,
@@ -108,6 +123,7 @@ SPECS: Final[tuple[NemesisSpec, ...]] = (
         sentence="kills all nodes and takes what no sync had made durable from their logs",
         target="all",
         targets=SOME_NODES,
+        drawn=(ALL, MAJORITY, LEADER, ONE),
         named=True,
         family="disk",
         needs=_GATE,
@@ -115,6 +131,50 @@ SPECS: Final[tuple[NemesisSpec, ...]] = (
         options=PowerLoss,
         draw=draw_power,
         healing_s=3.0,
+    ),
+    NemesisSpec(
+        name="damage-file",
+        sentence="damages one file of a node while it is down, and takes it in again "
+        "as a new one if it runs on that",
+        target="one",
+        targets=(ONE, LEADER, FOLLOWER),
+        named=True,
+        family="disk",
+        takes=frozenset({"node", "lost"}),
+        options=DamageOptions,
+        draw=draw_damage,
+        nodes_min=3,
+        duration_s=_WATCH_S,
+        healing_s=8.0,
+        exits=frozenset({CONFIG, REFUSED, DISK_FAILED}),
+    ),
+    NemesisSpec(
+        name="delete-segment",
+        sentence="deletes a sealed segment of a node's log while it is down",
+        target="one",
+        targets=(ONE, LEADER, FOLLOWER),
+        named=True,
+        family="disk",
+        takes=frozenset({"node", "lost"}),
+        nodes_min=3,
+        duration_s=_WATCH_S,
+        healing_s=8.0,
+        exits=frozenset({CONFIG, REFUSED, DISK_FAILED}),
+    ),
+    NemesisSpec(
+        name="restore-old",
+        sentence="puts an old copy in the place of a node's data, and takes the node in "
+        "again as a new one",
+        target="one",
+        targets=(ONE, LEADER, FOLLOWER),
+        named=True,
+        family="disk",
+        takes=frozenset({"node", "lost"}),
+        options=OldCopyOptions,
+        nodes_min=3,
+        duration_s=_WATCH_S,
+        healing_s=8.0,
+        exits=frozenset({CONFIG, REFUSED, DISK_FAILED}),
     ),
 )
 
@@ -126,4 +186,7 @@ ACTS: Final[dict[str, MakeAct]] = {
     "failing-write": FailingWrites,
     "full-disk": FullDisks,
     "power-loss": LosePower,
+    "damage-file": DamageFile,
+    "delete-segment": DeleteSegment,
+    "restore-old": RestoreOld,
 }
