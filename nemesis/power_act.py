@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from ..histories.ops import Json
-from .acts import Evidence, NoBiteError
+from .acts import POLL_S, Evidence, NoBiteError
 from .gate import GateRule
 from .node_acts import KillNodes
 from .options import options_of
@@ -21,7 +21,6 @@ from .settings import NemesisSettings
 
 _LOG: Final = "*.wal"
 _SECTOR_BYTES: Final = 512
-_POLL_S: Final = 0.002
 
 Tail = Literal["cut", "zeros", "garbage"]
 
@@ -125,8 +124,7 @@ class LosePower(KillNodes):
             ]
             total += sum(loss.size - loss.kept for loss in losses)
             lost[target.name] = [loss.told() for loss in losses]
-        if not total:
-            raise NoBiteError(f"{self.hit} had nothing unsynced to lose")
+        assert total, f"{self.hit} had something unsynced and lost nothing: {lost}"
         return killed | {"lost": lost, "lost_bytes": total}
 
     def _unsynced(self, node: str) -> dict[Path, tuple[int, int]]:
@@ -134,7 +132,14 @@ class LosePower(KillNodes):
         return unsynced(world.node_data(node), world.disk_gate(node).floors)
 
     async def _wait_unsynced(self) -> None:
-        """Let unsynced bytes pile up before the kill; not for ever, as a follower may be idle."""
-        with trio.move_on_after(self.stage.settings.leader_wait_s):
+        """Let unsynced bytes pile up before the kill; not for ever, as a follower may be idle.
+
+        Raises:
+            NoBiteError: Nobody has anything to lose, so nobody is killed.
+        """
+        wait_s = self.stage.settings.leader_wait_s
+        with trio.move_on_after(wait_s):
             while not all(self._unsynced(target.name) for target in self.targets):
-                await trio.sleep(_POLL_S)
+                await trio.sleep(POLL_S)
+        if not any(self._unsynced(target.name) for target in self.targets):
+            raise NoBiteError(f"{self.hit} wrote nothing to lose for {wait_s:g} s")

@@ -84,7 +84,7 @@ class Rejoining:
     @property
     def told(self) -> Evidence:
         """For the evidence."""
-        return {"changes": self.changes}
+        return {"changes": [*self.changes]}
 
 
 def is_done(word: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -10,8 +11,11 @@ from pathlib import Path
 
 import trio
 
+from atleastonce.nemesis.gate import DiskGate
 from atleastonce.nemesis.process import is_alive, is_stopped
 from atleastonce.nemesis.world import NodeState, Target, WorkerView
+
+from .dummy_administration import DummyAdministration
 
 # Says "r" once it ends on SIGTERM with status 0 (or, if stubborn, not at all).
 GRACEFUL = "signal.signal(15, lambda *_: os._exit(0))"
@@ -55,6 +59,9 @@ class DummyWorld:
         self.behind = 0
         self.own_fork_server: Target | None = None
         self.refuses: Callable[[str], bool] = lambda _: False
+        self._refusing: set[str] = set()
+        self.gates: dict[str, DiskGate] = {}
+        self.desk = DummyAdministration(["n1", "n2", "n3"], self.node_data)
         for name in ("n1", "n2", "n3"):
             self._nodes[name] = self._spawn(name, self._node_code, b"r")
 
@@ -101,12 +108,18 @@ class DummyWorld:
     async def start_node(self, node: str) -> None:
         assert not is_alive(self._nodes[node])
         self.started.append(node)
-        code = _REFUSING if self.refuses(node) else self._node_code
+        self._refusing.discard(node)
+        if self.refuses(node):
+            self._refusing.add(node)
+        code = _REFUSING if node in self._refusing else self._node_code
         self._nodes[node] = self._spawn(node, code, b"r")
+
+    def kill(self, node: str) -> None:
+        os.kill(self._nodes[node].pid, signal.SIGKILL)
 
     async def is_answering(self, node: str) -> bool:
         await trio.sleep(0.1)
-        return is_alive(self._nodes[node])
+        return is_alive(self._nodes[node]) and node not in self._refusing
 
     async def wait_node_healthy(self, node: str, timeout_s: float) -> bool:
         with trio.move_on_after(timeout_s):
@@ -133,6 +146,12 @@ class DummyWorld:
 
     def node_data(self, node: str) -> Path:
         return self.folder / node
+
+    def disk_gate(self, node: str) -> DiskGate:
+        return self.gates.setdefault(node, DiskGate(self.folder / node))
+
+    def administration(self) -> DummyAdministration:
+        return self.desk
 
     def set_time_of_day_error(self, node: str, error_us: int) -> None:
         self.errors_us[node] = error_us
