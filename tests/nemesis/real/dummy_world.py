@@ -72,6 +72,14 @@ class DummyWorld:
         assert child.stdout.read(len(ready)) == ready
         return Target.of(child.pid, name)
 
+    def adopt(self, child: subprocess.Popen[bytes]) -> None:
+        """Take a process over, which is reaped and ended like all others."""
+        self._children[child.pid] = child
+
+    def place(self, node: str, target: Target) -> None:
+        """Say which process a node runs in."""
+        self._nodes[node] = target
+
     def nodes(self) -> Sequence[str]:
         return tuple(self._nodes)
 
