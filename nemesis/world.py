@@ -94,6 +94,20 @@ class NodeState:
         return "healthy" if self.is_healthy else "settling"
 
 
+class Backend(Protocol):
+    """What a nemesis needs of a server."""
+
+    @property
+    def target(self) -> Target | None:
+        """Its process; None while it is down."""
+
+    def start(self) -> None:
+        """Start it again; returns before it is ready. Raises `OSError`."""
+
+    async def wait_ready(self, timeout_s: float) -> bool:
+        """Wait until it serves; False if it takes longer."""
+
+
 class World(Protocol):
     """The running system. Nobody but the nemesis makes its processes end or stop meanwhile."""
 
@@ -138,6 +152,9 @@ class World(Protocol):
 
     async def time_of_day_error_us(self, node: str) -> int | None:
         """By how much a node's time of day is wrong, as it says itself; None without an answer."""
+
+    def backend(self) -> Backend | None:
+        """The server that the audited system uses; None in a run without one."""
 
     def supervisor_process(self) -> Target | None:
         """The supervisor's master; None while it is down."""

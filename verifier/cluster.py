@@ -16,7 +16,7 @@ import trio
 from ..nemesis.gate import DiskGate
 from ..nemesis.ledger import Ledger
 from ..nemesis.process import ProcessGoneError
-from ..nemesis.world import NodeState, Target, WorkerView
+from ..nemesis.world import Backend, NodeState, Target, WorkerView
 from ..system.client import Endpoint
 from ..system.node.timeofday import wall_us, write_offset
 from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_FILE_VARIABLE, WORKER_VARIABLE
@@ -215,6 +215,10 @@ class Cluster:
         """Ask a node for its time of day and return by how much it is wrong."""
         said_us = await self.watch.ask_time_of_day(node)
         return None if said_us is None else said_us - wall_us()
+
+    def backend(self) -> Backend | None:
+        """Return None: this system needs no server beside its own nodes."""
+        return None
 
     def supervisor_process(self) -> Target | None:
         """Return the living master, or None; of several the one that was chosen."""

@@ -13,7 +13,7 @@ import trio
 
 from atleastonce.nemesis.gate import DiskGate
 from atleastonce.nemesis.process import is_alive, is_stopped
-from atleastonce.nemesis.world import NodeState, Target, WorkerView
+from atleastonce.nemesis.world import Backend, NodeState, Target, WorkerView
 
 from .dummy_administration import DummyAdministration
 
@@ -59,6 +59,7 @@ class DummyWorld:
         self.behind = 0
         self.own_fork_server: Target | None = None
         self.refuses: Callable[[str], bool] = lambda _: False
+        self.own_backend: Backend | None = None
         self._refusing: set[str] = set()
         self.gates: dict[str, DiskGate] = {}
         self.desk = DummyAdministration(["n1", "n2", "n3"], self.node_data)
@@ -149,8 +150,8 @@ class DummyWorld:
     def _forget(self, pid: int) -> None:
         child = self._children.pop(pid)
         child.returncode = 0
-        assert child.stdout is not None
-        child.stdout.close()
+        if child.stdout is not None:
+            child.stdout.close()
 
     def node_data(self, node: str) -> Path:
         return self.folder / node
@@ -167,6 +168,9 @@ class DummyWorld:
     async def time_of_day_error_us(self, node: str) -> int | None:
         await trio.sleep(0)
         return None if self.hides_time_of_day else self.errors_us.get(node, 0) + 1234
+
+    def backend(self) -> Backend | None:
+        return self.own_backend
 
     def supervisor_process(self) -> Target | None:
         if self._supervisor is not None and is_alive(self._supervisor):
@@ -228,5 +232,5 @@ class DummyWorld:
         for child in self._children.values():
             child.kill()
             child.wait()
-            assert child.stdout is not None
-            child.stdout.close()
+            if child.stdout is not None:
+                child.stdout.close()

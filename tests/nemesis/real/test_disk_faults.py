@@ -17,7 +17,6 @@ from atleastonce.nemesis.results import FaultResult
 from .applying import SETTINGS, fault
 from .gated_world import ENDS, GOES_ON, GatedWorld
 
-
 PATIENT = msgspec.structs.replace(SETTINGS, leader_wait_s=10)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from atleastonce.histories.ops import Json
 from atleastonce.nemesis.fault import Fault
 from atleastonce.nemesis.limits import give_back
 from atleastonce.nemesis.process import is_alive, is_stopped
@@ -62,7 +63,7 @@ def test_the_limit_of_a_process_that_outlived_its_run_is_given_back(world: Dummy
     target = world.node_process("n1")
     soft, hard = resource.prlimit(target.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(target.pid, resource.RLIMIT_NOFILE, (3, hard))
-    thing = {
+    thing: dict[str, Json] = {
         "pid": target.pid,
         "start_time": target.start_time,
         "resource": int(resource.RLIMIT_NOFILE),
