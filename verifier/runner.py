@@ -25,6 +25,7 @@ from ..nemesis.fault import Fault
 from ..nemesis.ledger import Ledger
 from ..nemesis.nemesis import run_plan
 from ..nemesis.plan_file import needs_events
+from ..nemesis.strays import mark_of
 from ..system.client import AsyncClient, ClientOptions
 from .activities import Stage
 from .board import BoardMaker
@@ -121,7 +122,7 @@ class _Session:
         scenario, run = start.scenario, start.run
         self._start = start
         self._reaper = reaper
-        self._ledger = Ledger(run.ledger)
+        self._ledger = Ledger(run.ledger, mark_of(run.path))
         self._cluster = Cluster(scenario, run, start.ports, reaper, self._ledger, supervisors)
         self._recorder = Recorder(run.history)
         self._faults = LineWriter(run.faults)
