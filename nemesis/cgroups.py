@@ -118,7 +118,9 @@ class ControlGroup:
 
     def thing(self) -> dict[str, Json]:
         """What the ledger holds, so that `undo` finds it."""
-        plain: dict[str, Json] = msgspec.to_builtins(Group(folders=[str(f) for f in self.folders()]))
+        plain: dict[str, Json] = msgspec.to_builtins(
+            Group(folders=[str(f) for f in self.folders()])
+        )
         return plain
 
     def make(self) -> None:
@@ -135,7 +137,9 @@ class ControlGroup:
     def bound_memory(self, size_bytes: int) -> None:
         """Have the kernel kill a process of the group when all of it need more than this."""
         version, folder = self._hierarchies["memory"].version, self.folder("memory")
-        _write(folder / ("memory.limit_in_bytes" if version == 1 else "memory.max"), str(size_bytes))
+        _write(
+            folder / ("memory.limit_in_bytes" if version == 1 else "memory.max"), str(size_bytes)
+        )
 
     def bound_cpu(self, share: float) -> None:
         """Give the group so much of one CPU; 0.1 is 10 ms in every 100."""

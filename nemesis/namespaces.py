@@ -1,4 +1,4 @@
-"""Linux namespaces: entering them, making them, and becoming root of one's own (`namespaces(7)`)."""
+"""Linux namespaces: making and entering them, being root in one's own (`namespaces(7)`)."""
 
 from __future__ import annotations
 

@@ -75,12 +75,18 @@ class PrivateNetwork:
         nodes: Names of the nodes; at most 200.
         switched: No bridge joins the ports; a switch will, frame by frame.
 
+    Attributes:
+        switched: As given.
+        home: A descriptor of the namespace that the cables lead into.
+        ends: By name.
+
     Raises:
         OSError: The kernel refuses.
     """
 
     def __init__(self, nodes: Sequence[str], *, switched: bool = False) -> None:
         self.switched = switched
+        self.home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         self.ends: dict[str, End] = {}
         interfaces = Interfaces()
         try:
@@ -120,6 +126,9 @@ class PrivateNetwork:
         for end in self.ends.values():
             os.close(end.namespace)
         self.ends.clear()
+        if self.home >= 0:
+            os.close(self.home)
+            self.home = -1
 
 
 def _set_up(end: End, *, offloads: bool) -> None:

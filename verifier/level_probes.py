@@ -295,4 +295,3 @@ PROBES: Final = (
     ),
 )
 """What needs no more than an ordinary user, on most machines."""
-

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from ..nemesis.levels import (
     AUTO,
     CHOICES,
-    LEVEL_NUMBERS,
     NETWORK_POWERS,
-    PIDFD,
-    PRLIMIT,
-    SECCOMP,
+    POWERS,
     Finding,
     LackingPowerError,
     Level,
     UnknownPowerError,
     choose_level,
-    highest,
-    missing_of,
     wanted_level,
 )
 from ..nemesis.registry import NEMESES
 from .errors import Exit, UsageError, VerifyError
-
-_CHEAP: Final = (PIDFD, PRLIMIT, SECCOMP)
 
 
 class LevelError(VerifyError):
@@ -42,35 +34,28 @@ class ChosenLevel:
     Attributes:
         level: The level with its powers.
         has_network: Whether each node gets a network of its own.
-        note: What was chosen and why, for the user; empty if nothing is worth saying.
     """
 
     level: Level
     has_network: bool = False
-    note: str = ""
 
 
-def probe_machine(names: Iterable[str] | None = None) -> list[Finding]:
+def probe_machine(names: Iterable[str] | None = None, *, extras: bool = False) -> list[Finding]:
     """Try everything that levels rest on; about 0.2 s, nothing is left of it.
 
     Args:
         names: Only these probes; all if left out.
+        extras: Also what no fault needs.
     """
     from .level_probes import PROBES
     from .probing import try_all
+    from .root_probes import EXTRA
     from .root_probes import PROBES as ROOT_PROBES
 
     probes = (*PROBES, *ROOT_PROBES)
     wanted = {probe.name for probe in probes} if names is None else set(names)
-    return try_all([probe for probe in probes if probe.name in wanted])
-
-
-def probe_extras() -> list[Finding]:
-    """Try what no fault needs."""
-    from .probing import try_all
-    from .root_probes import EXTRA
-
-    return try_all(EXTRA)
+    chosen = [probe for probe in probes if probe.name in wanted]
+    return try_all((*chosen, *EXTRA) if extras else chosen)
 
 
 def check_level(asked: str) -> str:
@@ -102,32 +87,15 @@ def choose(asked: str, needs: Mapping[str, frozenset[str]]) -> ChosenLevel:
     all_needs: frozenset[str] = frozenset().union(*needs.values())
     try:
         is_plain = wanted_level(all_needs) == 0 and asked in (AUTO, "0")
-        findings = probe_machine(_CHEAP if is_plain else None)
-        level = choose_level(asked, needs, findings)
+        level = choose_level(
+            asked, needs, probe_machine(_hangs_on(all_needs) if is_plain else None)
+        )
     except (LackingPowerError, UnknownPowerError) as error:
         raise LevelError(str(error)) from None
-    has_network = level.number > 0 and (
-        bool(all_needs & NETWORK_POWERS) or (asked == "1" and not all_needs - NETWORK_POWERS)
-    )
-    note = f"level {level.number}" if level.number or asked != AUTO else ""
-    return ChosenLevel(level, has_network, note)
+    has_network = level.number > 0 and (asked == "1" or bool(all_needs & NETWORK_POWERS))
+    return ChosenLevel(level, has_network)
 
 
-def best_level(findings: Iterable[Finding]) -> int:
-    """Return the highest level that the machine has."""
-    return highest(list(findings))
-
-
-def level_lines(findings: list[Finding]) -> list[str]:
-    """Say of each level whether it is had, and what is missing."""
-    lines = []
-    for number in LEVEL_NUMBERS:
-        missing = missing_of(number, findings)
-        lacks = f"lacks {', '.join(finding.name for finding in missing)}" if missing else "ok"
-        lines.append(f"level {number}: {lacks}")
-    best = highest(findings)
-    lines.append(
-        f"auto takes what a run's faults need: 0 for processes, up to {best} for links, packets "
-        "and file systems"
-    )
-    return lines
+def _hangs_on(powers: Iterable[str]) -> frozenset[str]:
+    """Name the probes of these powers at level 0."""
+    return frozenset(name for power in powers for name in POWERS[power].probes_at(0))

@@ -77,7 +77,7 @@ def try_all(probes: Sequence[LevelProbe], limit_s: float = LIMIT_S) -> list[Find
     """
     deadline_s = time.monotonic() + limit_s
     running = [_begin(probe) for probe in probes]
-    return [_collect(each, deadline_s) for each in running]
+    return [_collect(each, deadline_s, limit_s) for each in running]
 
 
 def _begin(probe: LevelProbe) -> _Running:
@@ -109,12 +109,12 @@ def _answer(probe: LevelProbe) -> _Answer:
         return _Answer(False, str(error))
 
 
-def _collect(running: _Running, deadline_s: float) -> Finding:
+def _collect(running: _Running, deadline_s: float, limit_s: float) -> Finding:
     probe, data = running.probe, b""
     try:
         left_s = max(0.0, deadline_s - time.monotonic())
         if not select.select([running.answer], [], [], left_s)[0]:
-            return probe.failed(f"no answer within {LIMIT_S:g} s")
+            return probe.failed(f"no answer within {limit_s:g} s")
         data = os.read(running.answer, _ANSWER_BYTES)
     finally:
         os.close(running.answer)

@@ -23,10 +23,10 @@ from ..histories.ops import STOP, Json
 from ..nemesis.fault import Fault
 from ..nemesis.ledger import Ledger
 from ..nemesis.nemesis import run_plan
+from ..nemesis.world import Target
 from ..system.client import AsyncClient, ClientOptions
 from .activities import Stage
 from .board import BoardMaker
-from .children import NodePorts
 from .cluster import Cluster
 from .cpu_times import CpuTimes
 from .deaths import identify_orphan, merge_deaths
@@ -34,6 +34,7 @@ from .errors import HarnessError
 from .lane_activity import make_activity
 from .live import Board
 from .memory import memory_sampling
+from .network import Network
 from .progress import AttemptTail
 from .reaper import Reaper, become_subreaper, descendants
 from .recorder import Recorder
@@ -71,13 +72,15 @@ class Start:
         scenario: What to run.
         run: Where.
         origin_ns: CLOCK_MONOTONIC from which its times count.
-        ports: Where each node listens; held by the caller.
+        network: Where everybody lives; held by the caller.
+        owner: Whose end undoes a private world; None outside one.
     """
 
     scenario: Scenario
     run: RunPaths
     origin_ns: int
-    ports: Mapping[str, NodePorts]
+    network: Network
+    owner: Target | None = None
 
 
 def execute(start: Start, show: Show) -> Ended:
@@ -114,8 +117,8 @@ class _Session:
         scenario, run = start.scenario, start.run
         self._start = start
         self._reaper = reaper
-        self._ledger = Ledger(run.ledger)
-        self._cluster = Cluster(scenario, run, start.ports, reaper, self._ledger, supervisors)
+        self._ledger = Ledger(run.ledger, start.owner)
+        self._cluster = Cluster(scenario, run, start.network, reaper, self._ledger, supervisors)
         self._recorder = Recorder(run.history)
         self._faults = LineWriter(run.faults)
         self._tail = AttemptTail(run.attempts)

@@ -111,9 +111,7 @@ class Filters:
             ),
             *loads,
             _expression("lookup", text(1, SET), number_be(2, _REGISTER), number_be(4, 1)),
-            _expression(
-                "immediate", number_be(1, 0), nested(2, nested(2, number_be(1, 0)))
-            ),
+            _expression("immediate", number_be(1, 0), nested(2, nested(2, number_be(1, 0)))),
         )
         hook = nested(4, number_be(1, _HOOK_FORWARD), number_be(2, 0))
         self._commit(

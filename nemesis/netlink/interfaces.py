@@ -112,9 +112,7 @@ class Interfaces:
 
     def bring_up(self, name: str) -> None:
         """Bring an interface up."""
-        self._change(
-            _NEW_LINK, _CHANGE, _header(socket.if_nametoindex(name), _IFF_UP, _IFF_UP)
-        )
+        self._change(_NEW_LINK, _CHANGE, _header(socket.if_nametoindex(name), _IFF_UP, _IFF_UP))
 
     def remove(self, name: str) -> None:
         """Remove an interface, and with it the other end of its cable."""
@@ -123,9 +121,7 @@ class Interfaces:
     def add_address(self, name: str, address: str, prefix: int) -> None:
         """Give an interface an IPv4 address."""
         packed = ipaddress.IPv4Address(address).packed
-        header = struct.pack(
-            "=BBBBI", socket.AF_INET, prefix, 0, 0, socket.if_nametoindex(name)
-        )
+        header = struct.pack("=BBBBI", socket.AF_INET, prefix, 0, 0, socket.if_nametoindex(name))
         body = header + attribute(_IFA_LOCAL, packed) + attribute(_IFA_ADDRESS, packed)
         self._change(_NEW_ADDRESS, _MAKE, body)
 
@@ -147,7 +143,5 @@ def turn_offloads_off(name: str) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
         for command in _OFFLOADS:
             value = ctypes.create_string_buffer(struct.pack("=II", command, 0), 8)
-            request = struct.pack(
-                "=16sQ16x", os.fsencode(name), ctypes.addressof(value)
-            )
+            request = struct.pack("=16sQ16x", os.fsencode(name), ctypes.addressof(value))
             fcntl.ioctl(sock.fileno(), _SIOCETHTOOL, request)
