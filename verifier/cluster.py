@@ -20,8 +20,9 @@ from .children import log_tail, spawn
 from .config import CODE_VERSION, node_config, supervisor_config, write_config
 from .errors import HarnessError, NodeStartError
 from .network import CLIENTS, WORKERS, Network
+from .planning import SUPERVISOR_MARGIN_S
 from .reaper import Identity, Reaper
-from .scenario import SUPERVISOR_MARGIN_S, Scenario
+from .scenario import Scenario
 from .store import RunPaths
 from .supervised import Child, Supervised
 from .watch import NodeWatch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -23,12 +24,15 @@ from .report import Outcome
 from .scenario import Scenario
 from .store import RunPaths
 
+_HEALTH: Final = "after_the_last_fault"
+
 
 class _Harness(msgspec.Struct):
     """The part of `harness.json` that bears on the verdict."""
 
     notes: list[str] = []
     interrupted: str = ""
+    health: dict[str, Json] | None = None
 
 
 def contract_of(scenario: Scenario) -> dict[str, Json]:
@@ -65,7 +69,10 @@ def judge(run: RunPaths) -> Outcome:
     except (DamagedEvidenceError, UnknownVersionError, ContractError) as error:
         raise HarnessError(f"cannot judge {run.path}: {error}") from None
     verdict = with_breakdowns(verdict, find_breakdowns(run))
-    noted = _notes(run)
+    noted, health = _seen_by_harness(run)
+    if health is not None:
+        strength: dict[str, Json] = {**verdict.strength, _HEALTH: health}
+        verdict = msgspec.structs.replace(verdict, strength=strength)
     if noted:
         verdict = msgspec.structs.replace(
             verdict, valid=worst(verdict.valid, "unknown"), reasons=[*verdict.reasons, *noted]
@@ -96,15 +103,16 @@ def unknown(run: RunPaths, reasons: Sequence[str]) -> Outcome:
     return _finish(run, verdict)
 
 
-def _notes(run: RunPaths) -> list[str]:
+def _seen_by_harness(run: RunPaths) -> tuple[list[str], dict[str, Json] | None]:
+    """Return what makes a run unknown, and the proof of health at the end of its plan."""
     try:
         harness = msgspec.json.decode(run.harness.read_bytes(), type=_Harness)
     except FileNotFoundError:
-        return ["the verifier did not end this run by itself: harness.json is missing"]
+        return ["the verifier did not end this run by itself: harness.json is missing"], None
     except msgspec.MsgspecError as error:
-        return [f"harness.json cannot be read: {error}"]
+        return [f"harness.json cannot be read: {error}"], None
     broken_off = [f"interrupted during {harness.interrupted}"] if harness.interrupted else []
-    return [*broken_off, *harness.notes]
+    return [*broken_off, *harness.notes], harness.health
 
 
 def _finish(run: RunPaths, verdict: Verdict) -> Outcome:
