@@ -30,6 +30,7 @@ _DATA: Final = "10.77.0"
 _CONTROL: Final = "10.78.0"
 _PREFIX: Final = 24
 _FIRST_OTHER: Final = 201
+_FIRST_INDEX: Final = 1000
 _SLOWEST_RETRANSMISSION: Final = Path("/proc/sys/net/ipv4/tcp_rto_max_ms")
 _SLOWEST_RETRANSMISSION_MS: Final = 1000
 
@@ -108,7 +109,9 @@ class PrivateNetwork:
     def _add(self, interfaces: Interfaces, name: str, number: int) -> None:
         end = End(name, number, new_network(), f"p{number}")
         self.ends[name] = end
-        interfaces.add_cable(end.port, INTERFACE, end.hardware_address, end.namespace, MTU)
+        interfaces.add_cable(
+            end.port, INTERFACE, end.hardware_address, end.namespace, MTU, _FIRST_INDEX + number
+        )
         if self.switched:
             turn_offloads_off(end.port)
             interfaces.bring_up(end.port)

@@ -12,6 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+import trio
+
 from ..nemesis.levels import (
     FILTER,
     NETWORK,
@@ -20,6 +22,7 @@ from ..nemesis.levels import (
     PRLIMIT,
     RESETS,
     SECCOMP,
+    SWITCH,
     TIME,
 )
 from ..nemesis.namespaces import (
@@ -40,6 +43,8 @@ from ..nemesis.netlink.connections import Connections
 from ..nemesis.netlink.filters import Filters
 from ..nemesis.netlink.interfaces import Interfaces
 from ..nemesis.private_network import PrivateNetwork
+from ..nemesis.switch.control import Plan, Port
+from ..nemesis.switch.switching import Switch
 from .probing import LevelProbe, RefusedError
 from .sync_probe import stall_a_sync
 
@@ -48,6 +53,7 @@ _SILENCE_S: Final = 0.1
 _CUT_S: Final = 30.0
 _SHIFT_S: Final = 1000
 _PORT: Final = 7000
+_TALK_BYTES: Final = 200_000
 _NO_USER_NAMESPACES: Final = (
     "user namespaces are blocked (a container's seccomp filter, user.max_user_namespaces=0 or "
     "kernel.unprivileged_userns_clone=0): run as root, or use --level 0"
@@ -130,7 +136,16 @@ def _world() -> str:
     return f"namespaces of processes, mounts and networks, {kind}"
 
 
-def _exchange(first: int, second: int, address: str) -> bool:
+def _build(*, switched: bool = False) -> PrivateNetwork:
+    """Build a network of two nodes in a network namespace of our own."""
+    _leave(CLONE_NEWNS | CLONE_NEWNET)
+    try:
+        return PrivateNetwork(("n1", "n2"), switched=switched)
+    except PermissionError as error:
+        raise RefusedError(str(error), _NO_CAPABILITIES) from None
+
+
+def _exchange(first: int, second: int, address: str, within_s: float = _ANSWER_S) -> bool:
     """Send one datagram between two network namespaces; whether it arrived."""
     with inside_network(second):
         receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -140,7 +155,7 @@ def _exchange(first: int, second: int, address: str) -> bool:
         sender.connect((address, _PORT))
     with receiver, sender:
         sender.send(b"x")
-        receiver.settimeout(_SILENCE_S)
+        receiver.settimeout(within_s)
         try:
             return receiver.recv(8) == b"x"
         except TimeoutError:
@@ -159,27 +174,25 @@ def _talk(first: int, second: int, address: str) -> bytes:
     callee, _ = listener.accept()
     with listener, caller, callee:
         callee.settimeout(_ANSWER_S)
-        caller.sendall(bytes(20_000))
+        caller.sendall(bytes(_TALK_BYTES))
         got = b""
-        while len(got) < 20_000 and (more := callee.recv(65_536)):
+        while len(got) < _TALK_BYTES and (more := callee.recv(65_536)):
             got += more
         return got
 
 
 def _network() -> str:
-    _leave(CLONE_NEWNS | CLONE_NEWNET)
-    network = PrivateNetwork(("n1", "n2"))
+    network = _build()
     first, second = network.ends["n1"], network.ends["n2"]
     if not _exchange(first.namespace, second.namespace, second.address):
         raise RefusedError("a datagram did not cross the bridge")
-    if len(_talk(first.namespace, second.namespace, second.control_address)) != 20_000:
+    if len(_talk(first.namespace, second.namespace, second.control_address)) != _TALK_BYTES:
         raise RefusedError("TCP did not cross the bridge")
     return "two namespaces, cables and a bridge; UDP and TCP crossed it"
 
 
 def _filter() -> str:
-    _leave(CLONE_NEWNS | CLONE_NEWNET)
-    network = PrivateNetwork(("n1", "n2"))
+    network = _build()
     first, second = network.ends["n1"], network.ends["n2"]
     filters = Filters()
     filters.install()
@@ -187,13 +200,32 @@ def _filter() -> str:
         raise RefusedError("a datagram did not cross the bridge")
     pair = (first.address, second.address)
     filters.change([pair], [], _CUT_S)
-    if _exchange(first.namespace, second.namespace, second.address):
+    if _exchange(first.namespace, second.namespace, second.address, _SILENCE_S):
         raise RefusedError("a filtered datagram crossed the bridge")
     dropped = filters.counts()[pair].packets
     filters.change([], [pair], _CUT_S)
     if not _exchange(first.namespace, second.namespace, second.address):
         raise RefusedError("a datagram did not cross the bridge after the filter was lifted")
     return f"cut one way, {dropped} dropped, and joined again"
+
+
+def _switch() -> str:
+    network = _build(switched=True)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    plan = Plan([Port(each.port, each.number) for each in network.ends.values()], [10, 77, 0], 1)
+    if _forked() == 0:
+        ours.close()
+        switch = Switch(plan)
+        theirs.send(b"r")
+        trio.run(switch.run, theirs)
+        os._exit(0)
+    theirs.close()
+    if ours.recv(1) != b"r":
+        raise RefusedError("the switch did not start")
+    first, second = network.ends["n1"], network.ends["n2"]
+    if len(_talk(first.namespace, second.namespace, second.address)) != _TALK_BYTES:
+        raise RefusedError("TCP did not cross the switch")
+    return "TCP crossed a switch of our own, frame by frame"
 
 
 def _destroy() -> str:
@@ -270,7 +302,7 @@ PROBES: Final = (
         _network,
         "level 1: a network for each node",
         "faults on links by proxies, at level 0",
-        _NO_CAPABILITIES,
+        "load veth and bridge (modprobe veth bridge), or use --level 0",
     ),
     LevelProbe(
         FILTER,
@@ -278,6 +310,13 @@ PROBES: Final = (
         "level 1: partitions within a millisecond",
         "faults on links by proxies, at level 0",
         "load nf_tables and nft_meta_bridge (modprobe nf_tables), or use --level 0",
+    ),
+    LevelProbe(
+        SWITCH,
+        _switch,
+        "level 1: packets delayed, lost, repeated, reordered and corrupted",
+        "no faults on packets",
+        "a kernel with CONFIG_PACKET and veth is needed, or leave these faults out",
     ),
     LevelProbe(
         RESETS,

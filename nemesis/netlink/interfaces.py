@@ -81,7 +81,7 @@ class Interfaces:
         self._change(_NEW_LINK, _MAKE, _header() + text(_IFLA_IFNAME, name) + info)
 
     def add_cable(
-        self, here: str, there: str, hardware_address: bytes, namespace: int, mtu: int
+        self, here: str, there: str, hardware_address: bytes, namespace: int, mtu: int, index: int
     ) -> None:
         """Make a pair of interfaces: `here` in this namespace, `there` in another one.
 
@@ -91,6 +91,8 @@ class Interfaces:
             hardware_address: Six bytes, of the other end.
             namespace: A descriptor of the other end's network namespace.
             mtu: Of both ends, bytes.
+            index: Of this end. It must not be the index of the other end there, or the kernel
+                takes them for one interface and sees the cable come up a second late.
         """
         peer = attribute(
             _VETH_PEER,
@@ -101,7 +103,7 @@ class Interfaces:
             + number(_IFLA_NET_NS_FD, namespace),
         )
         info = nested(_IFLA_LINKINFO, text(_INFO_KIND, "veth"), nested(_INFO_DATA, peer))
-        body = _header() + text(_IFLA_IFNAME, here) + number(_IFLA_MTU, mtu) + info
+        body = _header(index) + text(_IFLA_IFNAME, here) + number(_IFLA_MTU, mtu) + info
         self._change(_NEW_LINK, _MAKE, body)
 
     def plug_in(self, port: str, bridge: str) -> None:

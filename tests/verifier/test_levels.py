@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def test_probe_that_hangs_is_given_up_and_its_children_with_it(tmp_path: Path) -
         child = os.fork()
         if child:
             (tmp_path / "child").write_text(str(child))
-        time.sleep(60)
+        signal.pause()
         return "never"
 
     (finding,) = try_all([probe(hang)], limit_s=0.3)
@@ -76,7 +77,12 @@ def test_probe_that_crashes_or_refuses_is_a_finding_and_no_crash_of_ours() -> No
 
 def test_run_without_special_faults_probes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
-    monkeypatch.setattr(levels, "probe_machine", lambda names: tried.extend(names) or [])
+
+    def note(names: Iterable[str]) -> list[Finding]:
+        tried.extend(names)
+        return []
+
+    monkeypatch.setattr(levels, "probe_machine", note)
 
     chosen = choose("auto", {"kill-leader": frozenset()})
 

@@ -6,6 +6,7 @@ Where this machine lets nobody have such a world, the command must say so.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -39,7 +40,7 @@ def _wait(condition: Callable[[], bool], what: str, within_s: float = 30) -> Non
     deadline_s = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline_s, what
-        os.sched_yield()
+        select.select([], [], [], 0.02)
 
 
 def _run(store: Path) -> subprocess.Popen[str]:
