@@ -119,6 +119,13 @@ def main() -> None:
     "--set", "settings", metavar="KEY=VALUE", multiple=True, help="A setting; see verify list."
 )
 @click.option("--bug", "bugs", metavar="NAME", multiple=True, help="A planted defect to switch on.")
+@click.option(
+    "--level",
+    metavar="auto|0|1|2",
+    default="auto",
+    show_default=True,
+    help="What of the machine faults may use: 0 nothing special, 1 a private network, 2 root.",
+)
 @_STORE
 @_JSON
 @click.option("--quiet", is_flag=True, help="Print the verdict alone.")
@@ -137,19 +144,23 @@ def run(
     seed: int | None,
     settings: Sequence[str],
     bugs: Sequence[str],
+    level: str,
     store: Path,
     as_json: bool,
     quiet: bool,
 ) -> int:
     """Run WORKLOAD (jobs, if left out) under the nemeses and judge it.
 
-    Exit status: 0 valid, 1 invalid, 2 usage, 3 unknown, 4 the harness failed.
+    Exit status: 0 valid, 1 invalid, 2 usage, 3 unknown (also: a fault needs more than the level
+    has), 4 the harness failed.
     """
     from .commands import Output, run_and_judge
     from .lane_scenario import make_any_scenario
+    from .levels import check_level
     from .planning import load_plan, time_limit_of
     from .request import Request
 
+    check_level(level)
     plan = None if plan_path is None else load_plan(plan_path)
     scenario = make_any_scenario(
         Request(
@@ -170,7 +181,7 @@ def run(
             swarm=swarm,
         )
     )
-    return run_and_judge(scenario, store, Output(as_json, quiet))
+    return run_and_judge(scenario, store, Output(as_json, quiet), level)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -345,25 +356,19 @@ def heal(store: Path) -> None:
 @_STORE
 @_JSON
 def doctor(store: Path, as_json: bool) -> int:
-    """Say whether this machine can run the verifier, and what to do if not."""
-    import json
+    """Say whether this machine can run the verifier, and which levels of faults it has.
 
+    Exit status: 0 it can, 4 it cannot; a level that is not had is no failure.
+    """
     from .doctor import examine
+    from .doctor_report import report_json, report_lines
+    from .levels import probe_machine
 
     probes = examine(store if store.is_dir() else Path())
+    findings = probe_machine(extras=True)
     if as_json:
-        click.echo(
-            json.dumps(
-                {probe.name: _row(probe.state, probe.found, probe.remedy) for probe in probes}
-            )
-        )
+        click.echo(report_json(probes, findings))
     else:
-        for probe in probes:
-            click.echo(f"{probe.state:<5} {probe.name:<17} {probe.found}")
-            if probe.remedy:
-                click.echo(f"{'':<23} -> {probe.remedy}")
+        for line in report_lines(probes, findings):
+            click.echo(line)
     return Exit.HARNESS if any(probe.state == "fail" for probe in probes) else Exit.VALID
-
-
-def _row(state: str, found: str, remedy: str) -> dict[str, str]:
-    return {"state": state, "found": found, "remedy": remedy}
