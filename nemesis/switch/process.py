@@ -93,5 +93,10 @@ class SwitchProcess:
         return msgspec.json.decode(told, type=Answer)
 
     def close(self) -> None:
-        """Hang up; the switch ends by that."""
+        """Hang up, by which the switch ends, and wait for that."""
         self._control.close()
+        try:
+            self.process.wait(_ANSWER_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
