@@ -17,7 +17,7 @@ ETHERNET = bytes.fromhex("020000000002020000000001") + b"\x08\x00"
 
 def checksum(data: bytes) -> int:
     """The Internet's checksum (RFC 1071)."""
-    total = sum(struct.unpack(f">{(len(data) + 1) // 2}H", data + bytes(len(data) % 2)))
+    total: int = sum(struct.unpack(f">{(len(data) + 1) // 2}H", data + bytes(len(data) % 2)))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,7 +108,7 @@ def test_count_of_each_rule_says_what_it_did(share: str) -> None:
         "reorder": "reordered",
         "corrupt": "corrupted",
     }[share]
-    treatment = Treatment(PacketRule(**{share: 1.0}), random.Random(1))
+    treatment = Treatment(msgspec.convert({share: 1.0}, PacketRule), random.Random(1))
     header = bytes.fromhex("020000000002020000000001") + b"\x08\x00" + bytes([0x45, 0, 0, 60])
     frame = header + bytes([0, 0, 0, 0, 64, 6]) + bytes(10) + bytes(12) + b"\x50" + bytes(7)
     frame += b"abcdefghijklmnopqrst"

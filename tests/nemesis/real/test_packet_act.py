@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -104,7 +105,9 @@ def test_fault_sets_its_share_on_every_link_proves_it_and_takes_it_back(kind: st
 
     trio.run(main)
     assert set(links.rules["f"]) == links_of(NODES, NODES, "nodes")
-    assert all(rule == LinkRule(**{field: 0.5}) for rule in links.rules["f"].values())
+    assert all(
+        rule == msgspec.convert({field: 0.5}, LinkRule) for rule in links.rules["f"].values()
+    )
     assert links.ended == ["f"]
 
 
