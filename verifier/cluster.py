@@ -13,8 +13,8 @@ from typing import Final
 import trio
 
 from ..nemesis.ledger import Ledger
+from ..nemesis.links import Links
 from ..nemesis.process import ProcessGoneError
-from ..nemesis.strays import RUN_VARIABLE
 from ..nemesis.world import NodeState, Target, WorkerView
 from ..system.client import Endpoint
 from ..system.node.timeofday import wall_us, write_offset
@@ -82,6 +82,10 @@ class Cluster:
         """Return where clients dial each node."""
         return self._network.endpoints(CLIENTS)
 
+    def links(self) -> Links | None:
+        """Return the links that faults act on; None where there are none."""
+        return self._network.links
+
     def nodes(self) -> Sequence[str]:
         """Return the names of all nodes."""
         return self._scenario.node_names
@@ -137,7 +141,6 @@ class Cluster:
         variables = {
             ATTEMPTS_VARIABLE: str(self._run.attempts),
             CODE_FILE_VARIABLE: str(self._run.code_version),
-            RUN_VARIABLE: str(self._run.path),
             WORKER_VARIABLE: name if len(self.supervisors) > 1 else "worker",
         }
         process = spawn(module, config, log, variables)
