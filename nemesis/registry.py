@@ -6,7 +6,16 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from .acts import MakeAct
-from .families import backends, clock, disk, limits, membership, network, process
+from .families import (
+    backends,
+    clock,
+    disk,
+    limits,
+    membership,
+    network,
+    packets,
+    process,
+)
 from .spec import NONE, NemesisSpec
 
 __all__ = [
@@ -19,7 +28,7 @@ __all__ = [
     "parse_names",
 ]
 
-_FAMILIES: Final = (process, limits, backends, network, disk, clock, membership)
+_FAMILIES: Final = (process, limits, backends, network, packets, disk, clock, membership)
 
 NEMESES: Final[dict[str, NemesisSpec]] = {
     spec.name: spec

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from ..histories.faults import FaultEvent
 from .administration import Administration
 from .gate import DiskGate
+from .links import Links
 from .process import start_time
 
 
@@ -170,6 +171,9 @@ class World(Protocol):
 
     def workers(self) -> Sequence[WorkerView]:
         """The workers that the supervisor last named."""
+
+    def links(self) -> Links | None:
+        """The links between the ends of the run, for faults; None if it has none to break."""
 
 
 class FaultRecorder(Protocol):

@@ -15,16 +15,18 @@ import trio
 
 from ..nemesis.gate import DiskGate
 from ..nemesis.ledger import Ledger
+from ..nemesis.links import Links
 from ..nemesis.process import ProcessGoneError
 from ..nemesis.world import Backend, NodeState, Target, WorkerView
 from ..system.client import Endpoint
 from ..system.node.timeofday import wall_us, write_offset
 from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_FILE_VARIABLE, WORKER_VARIABLE
 from .administration import NodeAdministration
-from .children import LOOPBACK, NodePorts, log_tail, spawn
+from .children import log_tail, spawn
 from .config import CODE_VERSION, node_config, supervisor_config, write_config
 from .errors import HarnessError, NodeStartError
 from .gates import Gates, Wrap
+from .network import CLIENTS, WORKERS, Network
 from .planning import SUPERVISOR_MARGIN_S
 from .reaper import Identity, Reaper
 from .scenario import Scenario
@@ -49,14 +51,14 @@ class Cluster:
         self,
         scenario: Scenario,
         run: RunPaths,
-        ports: Mapping[str, NodePorts],
+        network: Network,
         reaper: Reaper,
         ledger: Ledger,
         supervisors: Sequence[Supervised],
     ) -> None:
         self._scenario = scenario
         self._run = run
-        self._ports = ports
+        self._network = network
         self._reaper = reaper
         self._ledger = ledger
         self._children: dict[str, Child] = {}
@@ -64,8 +66,9 @@ class Cluster:
         self._hit = supervisors[0] if supervisors else None
         folders = {node: run.node_data(node) for node in scenario.node_names}
         self.gates = Gates(folders, scenario.plan)
-        self._administration = NodeAdministration(run, self.endpoints(), self.gates.forget)
-        self.watch = NodeWatch(self.endpoints())
+        told = network.control_endpoints()
+        self._administration = NodeAdministration(run, told, self.gates.forget)
+        self.watch = NodeWatch(told)
 
     def write_configs(self) -> None:
         """Write the token and every configuration."""
@@ -73,19 +76,23 @@ class Cluster:
         with os.fdopen(token, "w", encoding="ascii") as file:
             file.write(secrets.token_hex(32))
         for name in self.nodes():
-            config = node_config(self._scenario, self._run, name, self._ports)
+            config = node_config(self._scenario, self._run, name, self._network)
             write_config(self._run.node_config(name), config)
             if config.time_of_day_file is not None:
                 write_offset(Path(config.time_of_day_file), 0)
         self._run.code_version.write_text(CODE_VERSION, encoding="ascii")
         for each in self.supervisors:
             each.state.mkdir(mode=0o700, exist_ok=True)
-            told = supervisor_config(self._scenario, self._run, self._ports, each.name)
+            told = supervisor_config(self._scenario, self._run, self._network, each.name)
             write_config(self._run.config_of(each.name), told)
 
-    def endpoints(self) -> dict[str, Endpoint]:
-        """Return where each node serves clients."""
-        return {name: Endpoint(LOOPBACK, ports.client) for name, ports in self._ports.items()}
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        """Return where clients dial each node."""
+        return self._network.endpoints(CLIENTS)
+
+    def links(self) -> Links | None:
+        """Return the links that faults act on; None where there are none."""
+        return self._network.links
 
     def nodes(self) -> Sequence[str]:
         """Return the names of all nodes."""
@@ -135,8 +142,10 @@ class Cluster:
         log = self._run.node_log(node)
 
         def start(wrap: Wrap, keep: Sequence[int]) -> subprocess.Popen[bytes]:
-            self._children[node] = self._spawn(NODE_MODULE, node, identity, config, log, wrap, keep)
-            return self._children[node].process
+            with self._network.inside(node):
+                child = self._spawn(NODE_MODULE, node, identity, config, log, wrap, keep)
+            self._children[node] = child
+            return child.process
 
         await self.gates.start(node, start)
         await trio.lowlevel.checkpoint()
@@ -252,7 +261,8 @@ class Cluster:
         assert hit is not None, "a run of nodes alone has no supervisor"
         identity = Identity("master", hit.name if len(self.supervisors) > 1 else None)
         config, log = self._run.config_of(hit.name), self._run.log_of(hit.name)
-        hit.child = self._spawn(SUPERVISOR_MODULE, hit.name, identity, config, log)
+        with self._network.inside(WORKERS):
+            hit.child = self._spawn(SUPERVISOR_MODULE, hit.name, identity, config, log)
         await trio.lowlevel.checkpoint()
 
     async def wait_supervisor_ready(self, timeout_s: float) -> bool:
