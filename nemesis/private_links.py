@@ -28,6 +28,8 @@ from .switch.treatment import PacketRule
 _CUT_S: Final = 4000.0
 """Longer than any fault: the kernel ends it by itself should nobody do so."""
 _RESET_S: Final = 1.0
+_LAST_WORDS_S: Final = 0.06
+"""An end acknowledges late, by up to 40 ms, what it got before the silence."""
 _SHAPING: Final = ("delay_ms", "jitter_ms", "rate_bytes_s")
 _OF_PACKETS: Final = ("loss", "duplicate", "reorder", "corrupt")
 
@@ -205,16 +207,21 @@ class PrivateLinks:
         if rule.reset == "both":
             resets = self._destroy(source, target)
         elif rule.reset == "one":
+            await self._silence({(pair[1], pair[0])})
             resets = await reset_one_end(self._network.home, target, source, _RESET_S, self._over)
+            await trio.sleep(_LAST_WORDS_S)
+            await self._silence(set())
         elif rule.half_open:
-            # The reset that the closed end sends must not arrive.
-            self._silenced.add((pair[1], pair[0]))
-            await self._apply()
+            await self._silence({(pair[1], pair[0])})
             resets = self._destroy(target, source)
-            self._silenced.clear()
-            await self._apply()
+            await self._silence(set())
         if resets:
             self._remember(pair, LinkCounts(resets=resets))
+
+    async def _silence(self, pairs: set[Pair]) -> None:
+        """Let nothing pass meanwhile: an end that closed answers whatever it gets by a reset."""
+        self._silenced = pairs
+        await self._apply()
 
     def _between(self, here: End, there: End) -> list[Connection]:
         """List the connections that an end has with another one."""
