@@ -23,11 +23,12 @@ def mesh(nodes: Iterable[str]) -> DiGraph[str]:
     # Late: it costs a tenth of a second, and most commands need no graph.
     import networkx
 
-    return networkx.complete_graph(list(nodes), create_using=networkx.DiGraph)
+    graph: DiGraph[str] = networkx.complete_graph(list(nodes), create_using=networkx.DiGraph)
+    return graph
 
 
 def hearing(nodes: Sequence[str], cut: Collection[Pair]) -> DiGraph[str]:
-    """Who hears whom under a cut: an edge leads from the one that is heard to the one that hears."""
+    """Who hears whom under a cut: an edge leads to the one that hears."""
     graph = mesh(nodes)
     graph.remove_edges_from(cut)
     return graph

@@ -14,7 +14,7 @@ from .links import LinkRule
 from .net_acts import LinkAct, Rules, both_ways
 from .options import options_of
 from .packet_act import Between, links_of
-from .partition_acts import CutOptions, Seconds
+from .partition_acts import CutOptions
 from .private_network import CLIENTS, WORKERS
 from .settings import NemesisSettings
 

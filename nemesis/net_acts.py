@@ -1,4 +1,4 @@
-"""Acts on links: a rule for some directed links, seen at work, taken back, and bytes seen to flow."""
+"""Acts on links: rules, seen at work and taken back, and bytes that are seen to flow again."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class LinkAct(NodeAct):
         await self.begin(self.fault.id, self.rules)
         self.bitten_s = time.monotonic()
         onset_ms = round((self.bitten_s - begun_s) * 1000, 3)
-        return {"onset_ms": onset_ms, "links": _words(self.rules)} | await self.see()
+        return {"onset_ms": onset_ms, "links": _words(self.rules), **await self.see()}
 
     async def see(self) -> Evidence:
         """Wait for the proof that the rules are at work; `NoBiteError` if none comes."""
@@ -159,7 +159,7 @@ class LinkAct(NodeAct):
                     nursery.start_soon(try_link, source, target)
         if not all(reached) or not await self._wait_healthy(begun_s):
             return None
-        flows = {"worst_ms": max(flows_ms.values(), default=0.0), "links": len(flows_ms)}
+        flows: Json = {"worst_ms": max(flows_ms.values(), default=0.0), "links": len(flows_ms)}
         return {"healthy_after_s": round(time.monotonic() - begun_s, 3), "flows": flows}
 
     async def _wait_healthy(self, begun_s: float) -> bool:

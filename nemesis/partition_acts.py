@@ -89,7 +89,7 @@ def draw_flap(stream: random.Random, settings: NemesisSettings) -> dict[str, Jso
 
 
 class Partition(LinkAct):
-    """partition-one, -leader, -majority, -halves, -third, -ring, -bridge, -one-way: by their kind."""
+    """partition-one, -leader, -majority, -halves, -third, -ring, -bridge: by their kind."""
 
     def make_rules(self) -> Rules:
         """See `LinkAct`."""

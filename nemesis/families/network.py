@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..acts import MakeAct
-from ..levels import LINKS, PACKETS, SHAPES
+from ..levels import LINKS, SHAPES
 from ..link_acts import (
     BetweenOptions,
     CutUsers,
@@ -22,13 +22,12 @@ from ..link_acts import (
     draw_reset,
     draw_slow,
 )
-from ..packet_act import CorruptPackets, LosePackets, PacketOptions, ReorderPackets, RepeatPackets
 from ..part_kill import PartKill
 from ..partition_acts import (
     CutOptions,
     DeafOptions,
-    Flapping,
     FlapOptions,
+    Flapping,
     LeaderDeaf,
     OneWayOptions,
     Partition,
@@ -43,7 +42,6 @@ from ..spec import AT_ONCE, NemesisSpec, Takes
 
 _LINKS: Final = frozenset({LINKS})
 _SHAPES: Final = frozenset({SHAPES})
-_PACKETS: Final = frozenset({PACKETS})
 _LOST: Final[frozenset[Takes]] = frozenset({"node", "lost"})
 _PATH: Final[frozenset[Takes]] = frozenset({"node"})
 
@@ -68,13 +66,17 @@ _PARTITIONS: Final = (
     _partition("partition-one", "cuts one node off from all others", ONE),
     _partition("partition-leader", "cuts the leading node off from all others", LEADER),
     _partition(
-        "partition-majority", "cuts each node of a majority off, so that no quorum is left", MAJORITY
+        "partition-majority",
+        "cuts each node of a majority off, so that no quorum is left",
+        MAJORITY,
     ),
     _partition("partition-halves", "cuts the nodes into two halves", ALL),
     _partition("partition-third", "cuts a third of the nodes off as a group", ALL),
     _partition("partition-ring", "lets each node hear a majority, and no two the same one", RING),
     _partition(
-        "partition-bridge", "cuts the nodes into halves that cannot talk, and one that both hear", ALL
+        "partition-bridge",
+        "cuts the nodes into halves that cannot talk, and one that both hear",
+        ALL,
     ),
     NemesisSpec(
         name="partition-one-way",
@@ -238,31 +240,7 @@ _CONNECTIONS: Final = (
     ),
 )
 
-_OF_PACKETS: Final = tuple(
-    NemesisSpec(
-        name=name,
-        sentence=f"{does} packets between one node, the leader or all nodes and the others",
-        target=ONE,
-        drawn=(ONE, LEADER, ALL),
-        targets=SOME_NODES,
-        named=True,
-        family="network",
-        needs=_PACKETS,
-        takes=_PATH,
-        options=PacketOptions,
-        overlaps=True,
-        healing_s=2.0,
-        duration_s=(2.0, 5.0),
-    )
-    for name, does in (
-        ("packet-loss", "loses"),
-        ("packet-duplication", "repeats"),
-        ("packet-reorder", "reorders"),
-        ("packet-corruption", "changes, under checksums that are right,"),
-    )
-)
-
-SPECS: Final[tuple[NemesisSpec, ...]] = (*_PARTITIONS, *_USERS, *_CONNECTIONS, *_OF_PACKETS)
+SPECS: Final[tuple[NemesisSpec, ...]] = (*_PARTITIONS, *_USERS, *_CONNECTIONS)
 
 ACTS: Final[dict[str, MakeAct]] = {
     **{spec.name: Partition for spec in _PARTITIONS},
@@ -277,8 +255,4 @@ ACTS: Final[dict[str, MakeAct]] = {
     "reset-connections": ResetConnections,
     "refuse-connections": RefuseConnections,
     "half-open": HalfOpen,
-    "packet-loss": LosePackets,
-    "packet-duplication": RepeatPackets,
-    "packet-reorder": ReorderPackets,
-    "packet-corruption": CorruptPackets,
 }

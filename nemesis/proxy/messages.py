@@ -1,8 +1,8 @@
-"""Which messages nodes send each other, told apart as they stream by, without waiting for all of one.
+"""Which messages nodes send each other, told apart as they stream by.
 
-A frame is its content after twelve bytes: the content's length, the CRC-32 of these four bytes, and
-that of the content. On a connection for Raft, after the dialer's greeting, a content is a MessagePack
-array whose first element is a tag of two letters.
+A frame is its content after twelve bytes: the content's length, the CRC-32 of these four bytes,
+and that of the content. On a connection for Raft, after the dialer's greeting, a content is a
+MessagePack array whose first element is a tag of two letters.
 """
 
 from __future__ import annotations
@@ -83,10 +83,12 @@ class MessageSieve:
         while at < len(rest):
             if not self._left:
                 head = rest[at : at + _HEAD_BYTES]
-                if not self._begin(head, unwanted):
+                begun = self._begin(head, unwanted)
+                if begun is None:
                     self._head = head
                     break
-                if self._is_foreign:
+                if not begun:
+                    self._is_foreign = True
                     kept += rest[at:]
                     break
                 told.messages += self._is_dropping
@@ -100,16 +102,15 @@ class MessageSieve:
         told.kept = bytes(kept)
         return told
 
-    def _begin(self, head: bytes, unwanted: Collection[str]) -> bool:
-        """Learn what a frame is; False if more bytes are needed for that."""
+    def _begin(self, head: bytes, unwanted: Collection[str]) -> bool | None:
+        """Learn what a frame is; None if more bytes are needed for that, False if it is none."""
         if len(head) < HEADER.size:
-            return False
+            return None
         length, check, _ = HEADER.unpack_from(head)
         if zlib.crc32(head[:4]) != check:
-            self._is_foreign = True
-            return True
-        if len(head) < HEADER.size + min(length, _TAG.size):
             return False
+        if len(head) < HEADER.size + min(length, _TAG.size):
+            return None
         self._left = HEADER.size + length
         self._is_dropping = bool(unwanted) and kind_of(head[HEADER.size :]) in unwanted
         return True

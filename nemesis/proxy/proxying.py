@@ -8,7 +8,7 @@ from random import Random
 import trio
 
 from ..links import LinkCounts, Pair
-from .connection import Connection
+from .connection import Connection, How
 from .control import Answer, Order, PairCounts, PairRule, Plan, Way
 from .link_state import LinkState, trouble_of
 from .listener import Listener
@@ -104,7 +104,7 @@ class Proxy:
             if rule.reset == "both":
                 connection.abort()
             else:
-                how = "one" if rule.reset == "one" else "half_open"
+                how: How = "one" if rule.reset == "one" else "half_open"
                 connection.close_end(each.target, fault, how)
             struck += 1
         self._links[each.source, each.target].note_resets(struck, fault)

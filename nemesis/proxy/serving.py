@@ -75,5 +75,3 @@ async def _obey(stream: trio.SocketStream, proxy: Proxy, capture: Capture | None
                     await stream.send_all(msgspec.json.encode(answer) + b"\n")
                 if len(buffer) > LINE_BYTES_MAX:
                     return
-
-

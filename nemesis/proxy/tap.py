@@ -20,4 +20,4 @@ class Tap(Protocol):
         """Bytes were handed to the other end."""
 
     def ended(self, pair: Pair, how: str, faults: str) -> None:
-        """The first end will send no more, or the proxy made the other one believe that it reset."""
+        """The first end will send no more: `how` is fin or rst."""
