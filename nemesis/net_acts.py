@@ -133,7 +133,7 @@ class LinkAct(NodeAct):
         heal_ms = round((time.monotonic() - begun_s) * 1000, 3)
         told: dict[str, Json] = {}
         for name in self.names():
-            for pair, counts in (await self._counts(name)).items():
+            for pair, counts in (await self.links.counts(name)).items():
                 if any(shown(counts).values()):
                     told[">".join(pair)] = dict(shown(counts))
         return self.seen_meanwhile() | {"heal_ms": heal_ms, "by_link": told}

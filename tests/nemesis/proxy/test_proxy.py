@@ -121,6 +121,21 @@ def test_a_reset_of_both_ends_reaches_both() -> None:
     trio.run(main)
 
 
+def test_a_connection_that_is_reset_while_it_is_cut_ends_in_good_order() -> None:
+    async def main() -> None:
+        async with rig() as here, await here.dial() as stream:
+            here.begin(CUT, THERE, BACK, fault="cut")
+            await stream.send_all(b"x")
+            await until(lambda: here.counts(THERE, "cut").dropped > 0)
+            here.begin(LinkRule(reset="both"), fault="reset")
+            await until(lambda: here.ended == ["reset"])
+            here.end("reset")
+            here.end("cut")
+            await (await here.dial()).aclose()
+
+    trio.run(main)
+
+
 def test_a_reset_of_one_end_is_news_to_the_other_when_it_sends() -> None:
     async def main() -> None:
         async with rig() as here, await here.dial() as stream:
