@@ -28,16 +28,17 @@ def draw_fault(
     stream: random.Random,
     settings: NemesisSettings,
 ) -> Fault:
-    """Draw a fault's duration, choice and options, in this order.
+    """Draw a fault's duration, choice, target and options, in this order.
 
     Times are milliseconds as integers: the same on every machine and Python.
     """
     duration_ms = _duration_ms(spec, stream, settings)
     choice = stream.randrange(_CHOICES)
+    target = stream.choice(spec.drawn) if spec.drawn else spec.target
     return Fault(
         id=fault_id,
         kind=spec.name,
-        target=spec.target,
+        target=target,
         at_s=at_ms / 1000,
         duration_s=duration_ms / 1000,
         choice=choice,

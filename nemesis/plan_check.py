@@ -46,15 +46,15 @@ def check_nodes(plan: Sequence[Fault], nodes: Sequence[str]) -> None:
 
 
 def _check_target(spec: NemesisSpec, fault: Fault) -> None:
-    if fault.target in (spec.target, *spec.targets):
+    if fault.target in (spec.target, *spec.targets, *spec.drawn):
         return
     if spec.named and is_of_nodes(fault.target) and all(names_in(fault.target) or [""]):
         return
-    if not spec.targets and not spec.named:
+    if not spec.targets and not spec.drawn and not spec.named:
         raise ValueError(
             f"fault {fault.id}: {fault.kind} hits {spec.target!r}, not {fault.target!r}"
         )
-    choices = ", ".join(dict.fromkeys((spec.target, *spec.targets)))
+    choices = ", ".join(dict.fromkeys((spec.target, *spec.targets, *spec.drawn)))
     named = ", or nodes by name, such as n1+n3" if spec.named else ""
     raise ValueError(
         f"fault {fault.id}: target {fault.target!r} is not one of {fault.kind}; "

@@ -9,6 +9,7 @@ import msgspec
 
 from ..checkers.broker_contract import BrokerContract
 from ..checkers.contract import ContractError, load_contract
+from ..checkers.hits import count_hits
 from ..checkers.verdict import RuleResult, Verdict, worst
 from ..histories.errors import DamagedEvidenceError, UnknownVersionError
 from ..histories.faults import Fault, group_faults, read_faults
@@ -23,6 +24,7 @@ from .load import mix_of
 from .report import Outcome
 from .scenario import Scenario
 from .store import RunPaths
+from .tables import HITS
 
 _HEALTH: Final = "after_the_last_fault"
 
@@ -69,10 +71,14 @@ def judge(run: RunPaths) -> Outcome:
     except (DamagedEvidenceError, UnknownVersionError, ContractError) as error:
         raise HarnessError(f"cannot judge {run.path}: {error}") from None
     verdict = with_breakdowns(verdict, find_breakdowns(run))
+    strength: dict[str, Json] = dict(verdict.strength)
+    hits = count_hits(_faults(run))
+    if hits:
+        strength[HITS] = msgspec.to_builtins(hits)
     noted, health = _seen_by_harness(run)
     if health is not None:
-        strength: dict[str, Json] = {**verdict.strength, _HEALTH: health}
-        verdict = msgspec.structs.replace(verdict, strength=strength)
+        strength[_HEALTH] = health
+    verdict = msgspec.structs.replace(verdict, strength=strength)
     if noted:
         verdict = msgspec.structs.replace(
             verdict, valid=worst(verdict.valid, "unknown"), reasons=[*verdict.reasons, *noted]

@@ -8,8 +8,8 @@ import msgspec
 
 from ..nemesis.fault import Fault
 from ..nemesis.plan_file import write_plan_file
-from .report import table
 from .scenario import Scenario
+from .tables import table
 
 
 def plan_text(scenario: Scenario) -> str:

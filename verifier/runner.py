@@ -25,6 +25,7 @@ from ..nemesis.fault import Fault
 from ..nemesis.ledger import Ledger
 from ..nemesis.nemesis import run_plan
 from ..nemesis.plan_file import needs_events
+from ..nemesis.strays import RUN_VARIABLE, mark_of
 from ..nemesis.world import Target
 from ..system.client import AsyncClient, ClientOptions
 from .activities import Stage
@@ -101,6 +102,8 @@ def execute(start: Start, show: Show) -> Ended:
     become_subreaper()
     spared = descendants()
     run = start.run
+    # Whatever is started from here on has it, also what is started by what is started.
+    os.environ[RUN_VARIABLE] = str(run.path)
     supervisors = make_supervised(run, start.scenario.supervisor_names)
     reaper = Reaper(run.reaped, lambda pid: identify_orphan(supervisors, pid))
     session = _Session(start, reaper, supervisors)
@@ -125,7 +128,7 @@ class _Session:
         scenario, run = start.scenario, start.run
         self._start = start
         self._reaper = reaper
-        self._ledger = Ledger(run.ledger, start.owner)
+        self._ledger = Ledger(run.ledger, start.owner, mark_of(run.path))
         self._cluster = Cluster(scenario, run, start.network, reaper, self._ledger, supervisors)
         self._recorder = Recorder(run.history)
         self._faults = LineWriter(run.faults)
