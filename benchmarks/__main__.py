@@ -26,6 +26,7 @@ NAMES = (
     "request_stages",
     "restart",
     "faults",
+    "levels",
     "raft_simulation",
 )
 

@@ -11,6 +11,7 @@ from .families import (
     clock,
     disk,
     limits,
+    machine,
     membership,
     network,
     packets,
@@ -28,7 +29,17 @@ __all__ = [
     "parse_names",
 ]
 
-_FAMILIES: Final = (process, limits, backends, network, packets, disk, clock, membership)
+_FAMILIES: Final = (
+    process,
+    limits,
+    backends,
+    network,
+    packets,
+    disk,
+    machine,
+    clock,
+    membership,
+)
 
 NEMESES: Final[dict[str, NemesisSpec]] = {
     spec.name: spec

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from ..histories.faults import FaultEvent
 from .administration import Administration
+from .ext4 import Ext4Image
 from .gate import DiskGate
 from .links import Links
 from .process import start_time
@@ -181,6 +182,9 @@ class World(Protocol):
         Returns:
             After how many seconds a new connection had carried bytes; None if none did in time.
         """
+
+    def volume(self, node: str) -> Ext4Image | None:
+        """The file system that a node's data lies on, if it has one of its own."""
 
 
 class FaultRecorder(Protocol):

@@ -13,6 +13,7 @@ from typing import Final
 
 import trio
 
+from ..nemesis.ext4 import Ext4Image
 from ..nemesis.gate import DiskGate
 from ..nemesis.ledger import Ledger
 from ..nemesis.links import Links
@@ -33,6 +34,7 @@ from .reaper import Identity, Reaper
 from .scenario import Scenario
 from .store import RunPaths
 from .supervised import Child, Supervised
+from .volumes import Volumes
 from .watch import NodeView, NodeWatch
 
 NODE_MODULE: Final = "atleastonce.system.node"
@@ -70,6 +72,7 @@ class Cluster:
         self.gates = Gates(folders, scenario.plan)
         told = network.control_endpoints()
         self._administration = NodeAdministration(run, told, self.gates.forget)
+        self.volumes: Volumes | None = None
         self.watch = NodeWatch(told)
 
     def write_configs(self) -> None:
@@ -95,6 +98,10 @@ class Cluster:
     def links(self) -> Links | None:
         """Return the links that faults act on; None where there are none."""
         return self._network.links
+
+    def volume(self, node: str) -> Ext4Image | None:
+        """Return the file system of a node's data, if it has one of its own."""
+        return None if self.volumes is None else self.volumes.of(node)
 
     def nodes(self) -> Sequence[str]:
         """Return the names of all nodes."""
