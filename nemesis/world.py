@@ -150,6 +150,13 @@ class World(Protocol):
     def links(self) -> Links | None:
         """The links between the ends of the run, for faults; None if it has none to break."""
 
+    async def reach_s(self, source: str, target: str, timeout_s: float) -> float | None:
+        """Dial a node, as another node, as the clients or as the workers do, until it answers.
+
+        Returns:
+            After how many seconds a new connection had carried bytes; None if none did in time.
+        """
+
 
 class FaultRecorder(Protocol):
     """Keeps what the nemesis did and saw; `histories.lines.LineWriter` is one."""
