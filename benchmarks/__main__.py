@@ -26,6 +26,7 @@ NAMES = (
     "request_stages",
     "restart",
     "raft_simulation",
+    "fault_latency",
 )
 
 
