@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from ..histories.faults import FaultEvent
+from .ext4 import Ext4Image
 from .links import Links
 from .process import start_time
 
@@ -156,6 +157,9 @@ class World(Protocol):
         Returns:
             After how many seconds a new connection had carried bytes; None if none did in time.
         """
+
+    def volume(self, node: str) -> Ext4Image | None:
+        """The file system that a node's data lies on, if it has one of its own."""
 
 
 class FaultRecorder(Protocol):
