@@ -25,6 +25,7 @@ NAMES = (
     "many_partitions",
     "request_stages",
     "restart",
+    "faults",
     "levels",
     "raft_simulation",
     "fault_latency",
