@@ -28,6 +28,7 @@ NAMES = (
     "faults",
     "levels",
     "raft_simulation",
+    "fault_latency",
 )
 
 
