@@ -15,6 +15,7 @@ from typing import Any, Final
 import click
 
 from .errors import Exit, UsageError, VerifyError
+from .packets_cli import packets
 
 DEFAULT_STORE: Final = Path("store")
 _STORE: Final = click.option(
@@ -80,6 +81,9 @@ def main() -> None:
     """Verify that a job system accounts for every attempt, while things break."""
 
 
+main.add_command(packets)
+
+
 @main.command()
 @click.argument("workload", default="")
 @click.option(
@@ -126,6 +130,7 @@ def main() -> None:
     show_default=True,
     help="What of the machine faults may use: 0 nothing special, 1 a private network, 2 root.",
 )
+@click.option("--capture", is_flag=True, help="Record what goes over the links; verify packets.")
 @_STORE
 @_JSON
 @click.option("--quiet", is_flag=True, help="Print the verdict alone.")
@@ -145,6 +150,7 @@ def run(
     settings: Sequence[str],
     bugs: Sequence[str],
     level: str,
+    capture: bool,
     store: Path,
     as_json: bool,
     quiet: bool,
@@ -179,6 +185,7 @@ def run(
             lane_nodes=nodes,
             plan=plan,
             swarm=swarm,
+            capture=capture,
         )
     )
     return run_and_judge(scenario, store, Output(as_json, quiet), level)
