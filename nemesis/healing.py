@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,10 +24,12 @@ from .ledger import (
     read_ledger,
 )
 from .process import ProcessGoneError, is_alive, is_stopped, opened, send, send_to
+from .strays import find_strays
 from .undo import UNDO, Phase, UndoError
 from .world import Target
 
 _GONE_WAIT_S: Final = 5.0
+_PUT_OFF: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL_S: Final = 0.01
 
 
@@ -47,7 +50,8 @@ def heal(path: Path) -> list[str]:
 
     A process is touched only if its start time is still the one that the ledger names. Healing
     twice does nothing more. What cannot be undone is said, and leaves the ledger open. Blocks
-    until the killed processes are gone, for at most 5 s each.
+    until the killed processes are gone, for at most 5 s each; a Ctrl-C meanwhile takes effect
+    afterwards.
 
     Returns:
         One plain sentence for each thing that was undone.
@@ -56,6 +60,21 @@ def heal(path: Path) -> list[str]:
         LedgerInUseError: The run is alive.
         OSError: A process may not be signalled, or the ledger not be written.
     """
+    with _undisturbed():
+        return _heal(path)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Put off what would break off the healing in the middle; it takes effect afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _PUT_OFF)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _heal(path: Path) -> list[str]:
     state = read_ledger(path)
     if state.closed:
         return []
@@ -74,6 +93,7 @@ def heal(path: Path) -> list[str]:
             elif phase is Phase.KILL:
                 for target in _processes(state):
                     done += _kill(target)
+                done += _kill_strays(state.mark)
     for fault in state.open_faults.values():
         names = ", ".join(target.name for target in fault.targets)
         done.append(f"closed fault {fault.fault} on {names}" if names else f"closed {fault.fault}")
@@ -127,6 +147,23 @@ def _continue(state: LedgerState) -> list[str]:
         cause = next((f.fault for f in state.open_faults.values() if target in f.targets), None)
         why = f", which fault {cause} had stopped" if cause else ""
         done.append(f"continued {target.name} (pid {target.pid}){why}")
+    return done
+
+
+def _kill_strays(mark: str) -> list[str]:
+    """Kill what the run's processes have started, until none of it is left."""
+    done: list[str] = []
+    deadline_s = time.monotonic() + _GONE_WAIT_S
+    while mark and time.monotonic() < deadline_s:
+        strays = find_strays(mark)
+        if not strays:
+            break
+        for stray in strays:
+            with suppress(ProcessGoneError):
+                send_to(stray, signal.SIGKILL)
+                told = f"killed {stray.name}, left over from a dead run"
+                done += [told] if told not in done else []
+        time.sleep(_POLL_S)
     return done
 
 

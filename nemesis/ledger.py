@@ -44,6 +44,7 @@ class LedgerLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         fault: Id of the fault.
         kind: Of the fault.
         targets: The processes that the fault hits.
+        mark: What stands in the environment of all that the run starts; in the first line.
         undo: What else must be undone, by kind of thing; see `undo.UNDO`.
     """
 
@@ -57,6 +58,7 @@ class LedgerLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fault: str = ""
     kind: str = ""
     targets: tuple[Target, ...] = ()
+    mark: str = ""
     undo: dict[str, Json] = {}
     v: int = msgspec.field(default=0)
 
@@ -84,18 +86,24 @@ class Ledger:
         path: Of the file.
         owner: Whose end is the end of all its processes, in a private world; else this process,
             whose processes may outlive it.
+        mark: What stands in the environment of all that the run starts; see `strays`.
 
     Raises:
         OSError: The disk refuses; nothing may be broken then.
     """
 
-    def __init__(self, path: Path, owner: Target | None = None) -> None:
+    def __init__(self, path: Path, owner: Target | None = None, mark: str = "") -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o644)
         name = "" if owner is None else PRIVATE
         owner = owner or Target.of(os.getpid(), "verify")
         self._write(
-            "run", boot=this_host().boot, pid=owner.pid, start_time=owner.start_time, name=name
+            "run",
+            boot=this_host().boot,
+            pid=owner.pid,
+            start_time=owner.start_time,
+            name=name,
+            mark=mark,
         )
         directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -150,6 +158,7 @@ class Ledger:
         event: LedgerEvent,
         *,
         boot: str = "",
+        mark: str = "",
         pid: int = 0,
         start_time: str = "",
         name: str = "",
@@ -163,6 +172,7 @@ class Ledger:
             t_ns=time.monotonic_ns(),
             wall_ns=time.time_ns(),
             boot=boot,
+            mark=mark,
             pid=pid,
             start_time=start_time,
             name=name,
@@ -202,6 +212,7 @@ class LedgerState:
     Attributes:
         owner: The process that ran it; None if not even the first line is there.
         boot: The boot that it ran in.
+        mark: What stands in the environment of all that it started; empty if nothing does.
         is_private: Its processes, whose numbers mean nothing elsewhere, end with the owner.
         processes: All that were started.
         open_faults: Opened and not healed, by id.
@@ -213,6 +224,7 @@ class LedgerState:
 
     owner: Target | None = None
     boot: str = ""
+    mark: str = ""
     is_private: bool = False
     processes: list[Target] = field(default_factory=list)
     open_faults: dict[str, LedgerLine] = field(default_factory=dict)
@@ -236,6 +248,7 @@ def read_ledger(path: Path) -> LedgerState:
             state.owner = Target(line.pid, line.start_time, "verify")
             state.is_private = line.name == PRIVATE
             state.boot = line.boot
+            state.mark = line.mark
         elif line.event == "process":
             state.processes.append(Target(line.pid, line.start_time, line.name))
         elif line.event == "opened":

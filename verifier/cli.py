@@ -10,24 +10,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
+from .cli_options import DEFAULT_STORE, JSON, STORE, split_names
 from .errors import Exit, UsageError, VerifyError
+from .fault_commands import matrix, plan
 from .packets_cli import packets
-
-DEFAULT_STORE: Final = Path("store")
-_STORE: Final = click.option(
-    "--store",
-    type=click.Path(path_type=Path),
-    default=DEFAULT_STORE,
-    show_default=True,
-    help="Folder of the runs.",
-)
-_JSON: Final = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object on standard output."
-)
 
 
 class OneLineGroup(click.Group):
@@ -81,9 +71,6 @@ def main() -> None:
     """Verify that a job system accounts for every attempt, while things break."""
 
 
-main.add_command(packets)
-
-
 @main.command()
 @click.argument("workload", default="")
 @click.option(
@@ -131,8 +118,8 @@ main.add_command(packets)
     help="What of the machine faults may use: 0 nothing special, 1 a private network, 2 root.",
 )
 @click.option("--capture", is_flag=True, help="Record what goes over the links; verify packets.")
-@_STORE
-@_JSON
+@STORE
+@JSON
 @click.option("--quiet", is_flag=True, help="Print the verdict alone.")
 def run(
     workload: str,
@@ -162,16 +149,18 @@ def run(
     """
     from .commands import Output, run_and_judge
     from .lane_scenario import make_any_scenario
-    from .levels import check_level
+    from .levels import AUTO, check_level
     from .planning import load_plan, time_limit_of
     from .request import Request
 
     check_level(level)
+    if capture and level == AUTO:
+        level = "0"  # Where the proxies are, which capture.
     plan = None if plan_path is None else load_plan(plan_path)
     scenario = make_any_scenario(
         Request(
             workload=workload,
-            nemeses=_names(nemesis),
+            nemeses=split_names(nemesis),
             nodes=3 if nodes is None else nodes,
             workers=workers,
             time_limit_s=time_limit_of(time_limit, plan),
@@ -185,69 +174,11 @@ def run(
             lane_nodes=nodes,
             plan=plan,
             swarm=swarm,
+            level=level,
             capture=capture,
         )
     )
     return run_and_judge(scenario, store, Output(as_json, quiet), level)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",")) if text else ()
-
-
-@main.command()
-@click.argument("workload", default="")
-@click.option("--nemesis", metavar="NAME[,NAME...]", default="", help="As of verify run.")
-@click.option(
-    "--plan",
-    "plan_path",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="A file of faults and combinators to check and expand.",
-)
-@click.option("--swarm", is_flag=True, help="As of verify run.")
-@click.option("--nodes", type=int, default=3, show_default=True, help="Nodes of the broker.")
-@click.option("--time-limit", type=float, default=None, help="As of verify run.")
-@click.option("--interval", type=float, default=5, show_default=True, help="As of verify run.")
-@click.option("--seed", type=int, default=None, help="Of the plan; drawn if left out.")
-@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="As of verify run.")
-def plan(
-    workload: str,
-    nemesis: str,
-    plan_path: Path | None,
-    swarm: bool,
-    nodes: int,
-    time_limit: float | None,
-    interval: float,
-    seed: int | None,
-    settings: Sequence[str],
-) -> None:
-    """Print the plan of faults that verify run would carry out, as a file that --plan takes."""
-    from .plan_command import plan_lines, plan_text
-    from .planning import load_plan, time_limit_of
-    from .scenario import Request, make_scenario
-
-    file = None if plan_path is None else load_plan(plan_path)
-    scenario = make_scenario(
-        Request(
-            workload=workload,
-            nemeses=_names(nemesis),
-            nodes=nodes,
-            workers=1,
-            time_limit_s=time_limit_of(time_limit, file),
-            rate=None,
-            interval_s=interval,
-            seed=seed,
-            settings=tuple(settings),
-            bugs=(),
-            plan=file,
-            swarm=swarm,
-        )
-    )
-    click.echo(plan_text(scenario), nl=False)
-    if sys.stderr.isatty():
-        for line in plan_lines(scenario):
-            click.echo(line, err=True)
 
 
 @main.command()
@@ -259,8 +190,8 @@ def plan(
 @click.option("--seed", type=int, default=None, help="Of every lane; drawn for each if left out.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="As of verify run.")
 @click.option("--list", "only_list", is_flag=True, help="Name the lanes and run none.")
-@_STORE
-@_JSON
+@STORE
+@JSON
 def lanes(
     names: Sequence[str],
     profiles: Sequence[str],
@@ -289,8 +220,8 @@ def lanes(
 @click.option("--nodes", type=int, default=3, show_default=True, help="Nodes of the broker.")
 @click.option("--seed", type=int, default=None, help="Of the jobs; drawn if left out.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="As of verify run.")
-@_STORE
-@_JSON
+@STORE
+@JSON
 @click.option("--quiet", is_flag=True, help="Print the verdict alone.")
 def soak(
     minutes: float,
@@ -325,7 +256,7 @@ def soak(
 
 @main.command()
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
-@_JSON
+@JSON
 def check(run_folder: Path, as_json: bool) -> int:
     """Judge the stored run RUN again, without the system."""
     from .commands import Output, check_again
@@ -334,7 +265,7 @@ def check(run_folder: Path, as_json: bool) -> int:
 
 
 @main.command(name="list")
-@_JSON
+@JSON
 def list_(as_json: bool) -> None:
     """List workloads, nemeses, lanes, rules, bugs and settings."""
     from .catalogue import catalogue, catalogue_text, encode
@@ -343,7 +274,7 @@ def list_(as_json: bool) -> None:
 
 
 @main.command()
-@_STORE
+@STORE
 def heal(store: Path) -> None:
     """Undo what a killed verifier left open."""
     from .heal import heal_store
@@ -360,8 +291,8 @@ def heal(store: Path) -> None:
 
 
 @main.command()
-@_STORE
-@_JSON
+@STORE
+@JSON
 def doctor(store: Path, as_json: bool) -> int:
     """Say whether this machine can run the verifier, and which levels of faults it has.
 
@@ -379,3 +310,8 @@ def doctor(store: Path, as_json: bool) -> int:
         for line in report_lines(probes, findings):
             click.echo(line)
     return Exit.HARNESS if any(probe.state == "fail" for probe in probes) else Exit.VALID
+
+
+main.add_command(plan)
+main.add_command(matrix)
+main.add_command(packets)

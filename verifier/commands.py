@@ -93,8 +93,6 @@ def run_and_judge(scenario: Scenario, store: Path, output: Output, level: str = 
         HarnessError: The harness failed; the run folder says how.
     """
     world = inside()
-    if scenario.capture and level == AUTO:
-        level = "0"
     if world is None:
         kinds = {fault.kind for fault in scenario.plan} | set(scenario.nemeses) & set(NEMESES)
         chosen = choose(level, needs_of(sorted(kinds)))

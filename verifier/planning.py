@@ -14,10 +14,12 @@ from ..nemesis.plan import NemesisSettings, Order, make_order
 from ..nemesis.plan_check import check_nodes
 from ..nemesis.plan_file import PlanError, PlanFile, expand_plan, read_plan_file
 from ..nemesis.registry import NEMESES, NONE, UnknownNemesisError, check_names
+from ..nemesis.selectors import BACKEND
 from ..nemesis.spec import NemesisSpec
 from ..nemesis.swarm import draw_swarm
 from ..workloads.registry import WorkloadSpec
 from .errors import UsageError, unknown_name
+from .powers import powers_of
 from .request import Request
 from .settings import Settings
 
@@ -45,20 +47,23 @@ class Planned:
     notes: tuple[str, ...] = ()
 
 
-def fits(nemesis: NemesisSpec, workload: WorkloadSpec, nodes: int) -> bool:
-    """Whether a workload on so many nodes runs what a nemesis hits, and survives it."""
-    if workload.jobs is None and {nemesis.target, nemesis.users}.intersection(_SUPERVISED):
+def fits(nemesis: NemesisSpec, workload: WorkloadSpec, nodes: int, powers: frozenset[str]) -> bool:
+    """Whether a workload on so many nodes runs what a nemesis hits, and the level lets it."""
+    return _runs(workload, nemesis) and nodes >= nemesis.nodes_min and nemesis.needs <= powers
+
+
+def _runs(workload: WorkloadSpec, nemesis: NemesisSpec) -> bool:
+    """Whether a workload runs what a nemesis hits."""
+    if nemesis.target == BACKEND:
         return False
-    return nodes >= nemesis.nodes_min
+    return workload.jobs is not None or not {nemesis.target, nemesis.users}.intersection(
+        _SUPERVISED
+    )
 
 
 def fitting_nemeses(spec: WorkloadSpec) -> list[str]:
     """Name the nemeses whose target a workload runs."""
-    return [
-        name
-        for name, known in NEMESES.items()
-        if spec.jobs is not None or not {known.target, known.users}.intersection(_SUPERVISED)
-    ]
+    return [name for name, known in NEMESES.items() if _runs(spec, known)]
 
 
 def check_nemeses(request: Request, spec: WorkloadSpec) -> None:
@@ -75,7 +80,13 @@ def check_nemeses(request: Request, spec: WorkloadSpec) -> None:
     except UnknownNemesisError as error:
         raise UsageError(str(error)) from None
     for name in names:
-        _check_fit(name, spec, request.nodes)
+        if name in PACKAGES and not _packages(spec, request)[name]:
+            raise UsageError(
+                f"package {name!r} has no nemesis for workload {spec.name!r} on {request.nodes} "
+                f"nodes at level {request.level}; choose from: {', '.join(fitting_nemeses(spec))}"
+            )
+        if name not in PACKAGES:
+            _check_fit(name, spec, request.nodes)
 
 
 def _check_alone(request: Request) -> None:
@@ -86,19 +97,17 @@ def _check_alone(request: Request) -> None:
 
 
 def _check_fit(name: str, spec: WorkloadSpec, nodes: int) -> None:
-    if name in PACKAGES:
-        if not fitting(name, lambda nemesis: fits(nemesis, spec, nodes)):
-            raise UsageError(
-                f"package {name!r} has no nemesis for workload {spec.name!r} on {nodes} nodes; "
-                f"choose from: {', '.join(fitting_nemeses(spec))}"
-            )
-        return
     if nodes < NEMESES[name].nodes_min:
         raise UsageError(
             f"--nodes {nodes} leaves no quorum under {name}; "
             f"it needs at least {NEMESES[name].nodes_min} nodes"
         )
     known = fitting_nemeses(spec)
+    if NEMESES[name].target == BACKEND:
+        raise UsageError(
+            f"nemesis {name!r} needs a server that an audited system uses, and workload "
+            f"{spec.name!r} has none; choose from: {', '.join(known)}"
+        )
     if name not in known:
         raise UsageError(
             f"nemesis {name!r} needs a supervisor and workers, and workload {spec.name!r} runs "
@@ -117,13 +126,17 @@ def make_planned(
     if request.plan is not None:
         return _from_file(request, request.plan, spec, seed, settings, nodes)
     names = request.nemeses or (NONE,)
-    packages = _packages(spec, len(nodes))
+    packages = _packages(spec, request) if not PACKAGES.keys().isdisjoint(names) else {}
     slower: dict[str, float] = {}
     notes: tuple[str, ...] = ()
     planned = names
     if request.swarm:
-        pool = [name for name in fitting_nemeses(spec) if name != NONE]
-        pool = [name for name in pool if len(nodes) >= NEMESES[name].nodes_min]
+        powers = powers_of(request.level)
+        pool = [
+            name
+            for name, nemesis in NEMESES.items()
+            if name != NONE and fits(nemesis, spec, len(nodes), powers)
+        ]
         slower = draw_swarm(pool if names == (NONE,) else names, seed)
         names, planned = tuple(slower), (SWARM,)
         told = ", ".join(
@@ -149,8 +162,12 @@ def make_planned(
     return Planned(planned, plan, notes)
 
 
-def _packages(spec: WorkloadSpec, nodes: int) -> dict[str, tuple[str, ...]]:
-    return {name: fitting(name, lambda nemesis: fits(nemesis, spec, nodes)) for name in PACKAGES}
+def _packages(spec: WorkloadSpec, request: Request) -> dict[str, tuple[str, ...]]:
+    powers = powers_of(request.level)
+    return {
+        name: fitting(name, lambda nemesis: fits(nemesis, spec, request.nodes, powers))
+        for name in PACKAGES
+    }
 
 
 def _from_file(
@@ -167,7 +184,7 @@ def _from_file(
             seed,
             request.time_limit_s,
             nemesis_settings(settings),
-            _packages(spec, len(nodes)),
+            _packages(spec, request) if file.draw else {},
         )
         check_nodes(plan, nodes)
     except ValueError as error:

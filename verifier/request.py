@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..nemesis.levels import AUTO
 from ..nemesis.plan_file import PlanFile
 
 
@@ -18,6 +19,7 @@ class Request:
         swarm: Whether the seed draws which of the nemeses there are; of all that fit, if none is
             named.
         capture: Whether what goes over the links is recorded.
+        level: Of the machine; packages and swarms take what it lets them.
     """
 
     workload: str
@@ -36,3 +38,4 @@ class Request:
     plan: PlanFile | None = None
     swarm: bool = False
     capture: bool = False
+    level: str = AUTO

@@ -25,6 +25,7 @@ from ..nemesis.fault import Fault
 from ..nemesis.ledger import Ledger
 from ..nemesis.nemesis import run_plan
 from ..nemesis.plan_file import needs_events
+from ..nemesis.strays import RUN_VARIABLE, mark_of
 from ..nemesis.world import Target
 from ..system.client import AsyncClient, ClientOptions
 from .activities import Stage
@@ -47,6 +48,7 @@ from .sampler import Sampling, name_processes, sampling
 from .scenario import Scenario
 from .store import RunPaths
 from .supervised import Supervised, make_supervised
+from .volumes import Volumes, needs_volumes
 
 Show = Callable[[Callable[[], Board]], Awaitable[None]]
 
@@ -100,6 +102,8 @@ def execute(start: Start, show: Show) -> Ended:
     become_subreaper()
     spared = descendants()
     run = start.run
+    # Whatever is started from here on has it, also what is started by what is started.
+    os.environ[RUN_VARIABLE] = str(run.path)
     supervisors = make_supervised(run, start.scenario.supervisor_names)
     reaper = Reaper(run.reaped, lambda pid: identify_orphan(supervisors, pid))
     session = _Session(start, reaper, supervisors)
@@ -124,7 +128,7 @@ class _Session:
         scenario, run = start.scenario, start.run
         self._start = start
         self._reaper = reaper
-        self._ledger = Ledger(run.ledger, start.owner)
+        self._ledger = Ledger(run.ledger, start.owner, mark_of(run.path))
         self._cluster = Cluster(scenario, run, start.network, reaper, self._ledger, supervisors)
         self._recorder = Recorder(run.history)
         self._faults = LineWriter(run.faults)
@@ -192,6 +196,7 @@ class _Session:
             )
             beside.start_soon(show, lambda: board.look(self._phase, self._elapsed_s()))
             beside.start_soon(self._cluster.watch.run)
+            beside.start_soon(self._cluster.gates.run)
             try:
                 with self._work:
                     await self._work_phases()
@@ -225,6 +230,11 @@ class _Session:
 
     async def _work_phases(self) -> None:
         with self._timed("start"):
+            if needs_volumes(self._start.scenario):
+                self._cluster.volumes = Volumes(
+                    self._start.run, self._cluster.nodes(), self._ledger
+                )
+                self._cluster.volumes.mount_all()
             self._cluster.write_configs()
             await self._cluster.start_all()
             await self._activity.prepare()
@@ -304,7 +314,9 @@ class _Session:
                 await self._cluster.aclose()
 
     def close(self) -> None:
-        """Close the files; usable outside trio."""
+        """Close the files, and unmount what was mounted; usable outside trio."""
+        if self._cluster.volumes is not None:
+            self._cluster.volumes.close()
         self._recorder.close()
         self._faults.close()
         self._ledger.close()
