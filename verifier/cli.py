@@ -147,9 +147,10 @@ def run(
     Exit status: 0 valid, 1 invalid, 2 usage, 3 unknown (also: a fault needs more than the level
     has), 4 the harness failed.
     """
+    from ..nemesis.levels import AUTO
     from .commands import Output, run_and_judge
     from .lane_scenario import make_any_scenario
-    from .levels import AUTO, check_level
+    from .levels import check_level
     from .planning import load_plan, time_limit_of
     from .request import Request
 
