@@ -17,6 +17,7 @@ import click
 from .cli_options import DEFAULT_STORE, JSON, STORE, split_names
 from .errors import Exit, UsageError, VerifyError
 from .fault_commands import matrix, plan
+from .packets_cli import packets
 
 
 class OneLineGroup(click.Group):
@@ -116,6 +117,7 @@ def main() -> None:
     show_default=True,
     help="What of the machine faults may use: 0 nothing special, 1 a private network, 2 root.",
 )
+@click.option("--capture", is_flag=True, help="Record what goes over the links; verify packets.")
 @STORE
 @JSON
 @click.option("--quiet", is_flag=True, help="Print the verdict alone.")
@@ -135,6 +137,7 @@ def run(
     settings: Sequence[str],
     bugs: Sequence[str],
     level: str,
+    capture: bool,
     store: Path,
     as_json: bool,
     quiet: bool,
@@ -144,6 +147,7 @@ def run(
     Exit status: 0 valid, 1 invalid, 2 usage, 3 unknown (also: a fault needs more than the level
     has), 4 the harness failed.
     """
+    from ..nemesis.levels import AUTO
     from .commands import Output, run_and_judge
     from .lane_scenario import make_any_scenario
     from .levels import check_level
@@ -151,6 +155,8 @@ def run(
     from .request import Request
 
     check_level(level)
+    if capture and level == AUTO:
+        level = "0"  # Where the proxies are, which capture.
     plan = None if plan_path is None else load_plan(plan_path)
     scenario = make_any_scenario(
         Request(
@@ -170,6 +176,7 @@ def run(
             plan=plan,
             swarm=swarm,
             level=level,
+            capture=capture,
         )
     )
     return run_and_judge(scenario, store, Output(as_json, quiet), level)
@@ -308,3 +315,4 @@ def doctor(store: Path, as_json: bool) -> int:
 
 main.add_command(plan)
 main.add_command(matrix)
+main.add_command(packets)
