@@ -25,6 +25,7 @@ from .config import CODE_VERSION, node_config, supervisor_config, write_config
 from .errors import HarnessError, NodeStartError
 from .network import CLIENTS, WORKERS, Network
 from .planning import SUPERVISOR_MARGIN_S
+from .reach import reach_s
 from .reaper import Identity, Reaper
 from .scenario import Scenario
 from .store import RunPaths
@@ -60,6 +61,7 @@ class Cluster:
         self._reaper = reaper
         self._ledger = ledger
         self._children: dict[str, Child] = {}
+        self._helpers: dict[str, Child] = {}
         self.supervisors = supervisors
         self._hit = supervisors[0] if supervisors else None
         self.volumes: Volumes | None = None
@@ -107,7 +109,7 @@ class Cluster:
     def running(self) -> Mapping[int, str]:
         """Return the names of the nodes' and the masters' living processes; from any thread."""
         masters = [supervised.child for supervised in self.supervisors]
-        children = (*dict(self._children).values(), *masters)
+        children = (*dict(self._children).values(), *dict(self._helpers).values(), *masters)
         return {
             child.target.pid: child.target.name
             for child in children
@@ -155,6 +157,13 @@ class Cluster:
         target = Target.of(process.pid, name)
         self._ledger.process_started(target)
         return Child(target, process)
+
+    def _start_helper(self, module: str, name: str, config: Path, log: Path) -> None:
+        self._helpers[name] = self._spawn(module, name, Identity("links"), config, log)
+
+    async def reach_s(self, source: str, target: str, timeout_s: float) -> float | None:
+        """Return after how many seconds a new connection carried bytes; None if none did."""
+        return await reach_s(self._network, source, target, timeout_s)
 
     async def is_answering(self, node: str) -> bool:
         """Whether a node says anything about itself."""
@@ -268,6 +277,7 @@ class Cluster:
         Raises:
             NodeStartError: Something did not come up in time; ends with its log's last lines.
         """
+        await self._network.start(self._run, self._start_helper)
         for node in self.nodes():
             await self.start_node(node)
         for node in self.nodes():
@@ -295,6 +305,9 @@ class Cluster:
     async def revive(self) -> Mapping[str, int]:
         """Start what is down although every fault has healed; return raw wait statuses by name."""
         down: dict[str, int] = {}
+        for name, child in self._helpers.items():
+            if not self._lives(child):
+                raise HarnessError(f"{name} (pid {child.target.pid}) ended in mid-run")
         for node, child in list(self._children.items()):
             status = self._reaper.status(child.target.pid)
             if status is not None:
@@ -326,6 +339,8 @@ class Cluster:
         async with trio.open_nursery() as nursery:
             for node, child in self._children.items():
                 nursery.start_soon(stop, node, child, _NODE_STOP_S)
+        for name, child in self._helpers.items():
+            await stop(name, child, _NODE_STOP_S)
         return statuses
 
     async def _stop(self, child: Child, grace_s: float) -> int:

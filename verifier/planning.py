@@ -28,7 +28,7 @@ PLAN: Final = "plan"
 """What stands for the nemeses of a run whose plan came from a file."""
 
 SWARM: Final = "swarm"
-_SUPERVISED: Final = ("worker", "supervisor")
+_SUPERVISED: Final = ("worker", "workers", "supervisor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Planned:
 
 def fits(nemesis: NemesisSpec, workload: WorkloadSpec, nodes: int, powers: frozenset[str]) -> bool:
     """Whether a workload on so many nodes runs what a nemesis hits, and the level lets it."""
-    if workload.jobs is None and nemesis.target in _SUPERVISED:
+    if workload.jobs is None and {nemesis.target, nemesis.users}.intersection(_SUPERVISED):
         return False
     return nodes >= nemesis.nodes_min and nemesis.needs <= powers
 
@@ -58,7 +58,7 @@ def fitting_nemeses(spec: WorkloadSpec) -> list[str]:
     return [
         name
         for name, known in NEMESES.items()
-        if spec.jobs is not None or known.target not in _SUPERVISED
+        if spec.jobs is not None or not {known.target, known.users}.intersection(_SUPERVISED)
     ]
 
 
