@@ -45,16 +45,6 @@ class OneWayOptions(CutOptions, frozen=True, kw_only=True, forbid_unknown_fields
     cut: Literal["in", "out"] = "in"
 
 
-class DeafOptions(CutOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Also what the leader does not hear.
-
-    Attributes:
-        form: `answers`: only answers to its appends are lost; `all`: everything is.
-    """
-
-    form: Literal["answers", "all"] = "all"
-
-
 class FlapOptions(CutOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Also how fast it flaps.
 
@@ -74,12 +64,6 @@ def draw_cut(stream: random.Random, settings: NemesisSettings) -> dict[str, Json
 def draw_one_way(stream: random.Random, settings: NemesisSettings) -> dict[str, Json]:
     """Draw the way as well."""
     return {"cut": stream.choice(("in", "out"))} | draw_cut(stream, settings)
-
-
-def draw_deaf(stream: random.Random, settings: NemesisSettings) -> dict[str, Json]:
-    """Lose everything in one of three cases, answers in the others' stead."""
-    del settings
-    return {"form": stream.choice(("answers", "answers", "all"))}
 
 
 def draw_flap(stream: random.Random, settings: NemesisSettings) -> dict[str, Json]:
@@ -124,19 +108,22 @@ class PartitionOneWay(Partition):
 
 
 class LeaderDeaf(LinkAct):
-    """leader-deaf: the leader's appends arrive, and it hears no answer, or nothing at all."""
+    """leader-deaf: the leader's appends arrive, and it hears nothing at all."""
 
     def make_rules(self) -> Rules:
         """See `LinkAct`."""
-        options = options_of(self.fault, DeafOptions)
-        rule = LinkRule(drop=True, reset_after_s=options.reset_after_s)
-        if options.form == "answers":
-            rule = LinkRule(drop=True, only=ANSWERS)
-        return dict.fromkeys(towards(self.nodes, self.chosen[0]), rule)
+        return dict.fromkeys(towards(self.nodes, self.chosen[0]), self._rule())
 
-    def context(self) -> Evidence:
-        """See `Act`."""
-        return super().context() | {"form": options_of(self.fault, DeafOptions).form}
+    def _rule(self) -> LinkRule:
+        options = options_of(self.fault, CutOptions)
+        return LinkRule(drop=True, reset_after_s=options.reset_after_s)
+
+
+class LeaderDeafToAnswers(LeaderDeaf):
+    """leader-deaf-answers: of all that the leader hears, only answers to its appends are lost."""
+
+    def _rule(self) -> LinkRule:
+        return LinkRule(drop=True, only=ANSWERS)
 
 
 class Flapping(LinkAct):

@@ -71,9 +71,6 @@ def main() -> None:
     """Verify that a job system accounts for every attempt, while things break."""
 
 
-main.add_command(packets)
-
-
 @main.command()
 @click.argument("workload", default="")
 @click.option(
@@ -150,6 +147,7 @@ def run(
     Exit status: 0 valid, 1 invalid, 2 usage, 3 unknown (also: a fault needs more than the level
     has), 4 the harness failed.
     """
+    from ..nemesis.levels import AUTO
     from .commands import Output, run_and_judge
     from .lane_scenario import make_any_scenario
     from .levels import check_level
@@ -157,6 +155,8 @@ def run(
     from .request import Request
 
     check_level(level)
+    if capture and level == AUTO:
+        level = "0"  # Where the proxies are, which capture.
     plan = None if plan_path is None else load_plan(plan_path)
     scenario = make_any_scenario(
         Request(
@@ -315,3 +315,4 @@ def doctor(store: Path, as_json: bool) -> int:
 
 main.add_command(plan)
 main.add_command(matrix)
+main.add_command(packets)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from .cli_options import JSON
+
 
 @click.command()
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
@@ -23,7 +25,7 @@ import click
     show_default=True,
     help="Seconds before and after each of its moments.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
+@JSON
 def packets(run_folder: Path, around: str, window_s: float, as_json: bool) -> None:
     """Show what was said on the links of RUN around a fault or an operation.
 

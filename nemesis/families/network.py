@@ -25,15 +25,14 @@ from ..link_acts import (
 from ..part_kill import PartKill
 from ..partition_acts import (
     CutOptions,
-    DeafOptions,
     FlapOptions,
     Flapping,
     LeaderDeaf,
+    LeaderDeafToAnswers,
     OneWayOptions,
     Partition,
     PartitionOneWay,
     draw_cut,
-    draw_deaf,
     draw_flap,
     draw_one_way,
 )
@@ -42,6 +41,7 @@ from ..spec import AT_ONCE, NemesisSpec, Takes
 
 _LINKS: Final = frozenset({LINKS})
 _SHAPES: Final = frozenset({SHAPES})
+_MESSAGES: Final = frozenset({LINKS, MESSAGES})
 _LOST: Final[frozenset[Takes]] = frozenset({"node", "lost"})
 _PATH: Final[frozenset[Takes]] = frozenset({"node"})
 
@@ -112,14 +112,24 @@ _PARTITIONS: Final = (
     ),
     NemesisSpec(
         name="leader-deaf",
-        sentence="lets the leading node's appends arrive and the answers to it get lost, "
-        "or all that it should hear",
+        sentence="lets the leading node be heard and hear nobody",
         target=LEADER,
         family="network",
         needs=_LINKS | {MESSAGES},
         takes=_LOST,
-        options=DeafOptions,
-        draw=draw_deaf,
+        options=CutOptions,
+        draw=draw_cut,
+        nodes_min=3,
+        healing_s=2.0,
+        duration_s=(2.0, 4.0),
+    ),
+    NemesisSpec(
+        name="leader-deaf-answers",
+        sentence="loses the answers to the leading node's appends and nothing else",
+        target=LEADER,
+        family="network",
+        needs=_MESSAGES,
+        takes=_LOST,
         nodes_min=3,
         healing_s=2.0,
         duration_s=(2.0, 4.0),
@@ -247,6 +257,7 @@ ACTS: Final[dict[str, MakeAct]] = {
     "partition-one-way": PartitionOneWay,
     "partition-flapping": Flapping,
     "leader-deaf": LeaderDeaf,
+    "leader-deaf-answers": LeaderDeafToAnswers,
     "part-kill": PartKill,
     "cut-clients": CutUsers,
     "cut-workers": CutUsers,

@@ -51,9 +51,8 @@ def find_things(store: Path) -> list[str]:
 
 
 def _is_of_others(name: str) -> bool:
-    """Whether a name ends with the number of a living process, which made it and still uses it."""
-    number = name.rpartition("-")[2]
-    return number.isdigit() and Path("/proc", number).exists()
+    """Whether a name holds the number of a living process, which made it and still uses it."""
+    return any(part.isdigit() and Path("/proc", part).exists() for part in name.split("-"))
 
 
 def _mounts(store: Path) -> Iterator[str]:

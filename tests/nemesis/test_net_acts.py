@@ -171,9 +171,9 @@ def test_a_partition_holds_its_nodes_and_a_slow_link_holds_none() -> None:
 
 
 def test_a_deaf_leader_loses_answers_alone_or_all_that_it_should_hear() -> None:
-    for form, only in (("answers", "append-answers"), ("all", "")):
+    for kind, only in (("leader-deaf-answers", "append-answers"), ("leader-deaf", "")):
         links = ScriptedLinks(SEEN)
-        run_act("leader-deaf", links, form=form)
+        run_act(kind, links)
         assert set(links.rules["f"]) == TO_LEADER
         assert {rule.only for rule in links.rules["f"].values()} == {only}
 

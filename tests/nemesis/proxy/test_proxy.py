@@ -62,19 +62,18 @@ def test_a_cut_that_outlasts_its_limit_resets_what_waited() -> None:
     trio.run(main)
 
 
-def test_new_connections_are_not_answered_while_either_way_is_cut() -> None:
+@pytest.mark.parametrize("pair", [THERE, BACK])
+def test_new_connections_are_not_answered_while_either_way_is_cut(pair: tuple[str, str]) -> None:
     async def main() -> None:
-        for pair in (THERE, BACK):
-            async with rig() as here:
-                here.begin(CUT, pair)
-                dialled = await trio.open_tcp_stream(*here.way.listen)
-                await until(lambda here=here, pair=pair: here.counts(pair).dropped > 0)
+        async with rig() as here:
+            here.begin(CUT, pair)
+            async with await trio.open_tcp_stream(*here.way.listen) as dialled:
+                await until(lambda: here.counts(pair).dropped > 0)
                 assert not here.accepted
                 here.end()
-                await until(lambda here=here: len(here.accepted) == 1)
+                await until(lambda: len(here.accepted) == 1)
                 await dialled.send_all(b"late")
                 assert await read(dialled, 4) == b"late"
-                await dialled.aclose()
 
     trio.run(main)
 
