@@ -10,14 +10,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Final, Protocol
 
+import msgspec
+import trio
+
+from ..histories.pcapng import segments_of
 from ..nemesis.levels import NETWORK_POWERS
 from ..nemesis.links import Links
 from ..nemesis.namespaces import enter_network, inside_network
 from ..nemesis.private_links import PrivateLinks
 from ..nemesis.private_network import CLIENTS, DATA_NETWORK, WORKERS, PrivateNetwork
 from ..nemesis.switch.process import SwitchProcess
+from ..nemesis.wire.recording import WirePlan
 from ..system.client import Endpoint
-from .children import LOOPBACK, NodePorts, PortHold
+from .children import LOOPBACK, NodePorts, PortHold, log_tail
+from .errors import HarnessError
 from .levels import ChosenLevel, needs_of
 from .proxied_network import ProxiedNetwork, Spawn
 from .scenario import Scenario
@@ -29,6 +35,9 @@ _EVERYWHERE: Final = "0.0.0.0"
 _CLIENT_PORT: Final = 6632
 _PEER_PORT: Final = 6633
 _SEGMENTS: Final = 8
+_WIRE_MODULE: Final = "atleastonce.nemesis.wire"
+_CAPTURE_START_S: Final = 20.0
+_POLL_S: Final = 0.01
 
 Address = tuple[str, int]
 
@@ -115,12 +124,20 @@ class NamespaceNetwork:
         private: The ends.
         nodes: The nodes among them.
         links: What is between the ends.
+        capture: How much is captured, in bytes of a segment and segments; None for nothing.
     """
 
     allow_remote = True
 
-    def __init__(self, private: PrivateNetwork, nodes: Iterable[str], links: Links) -> None:
+    def __init__(
+        self,
+        private: PrivateNetwork,
+        nodes: Iterable[str],
+        links: Links,
+        capture: tuple[int, int] | None = None,
+    ) -> None:
         self._private = private
+        self._capture = capture
         self.links: Links | None = links
         self._nodes = tuple(nodes)
 
@@ -150,7 +167,25 @@ class NamespaceNetwork:
         return self._private.inside(end)
 
     async def start(self, run: RunPaths, spawn: Spawn) -> None:
-        """Nothing: the network was laid before."""
+        """Start the recording, if there is one; the network was laid before.
+
+        Raises:
+            HarnessError: It does not record in time.
+        """
+        if self._capture is None:
+            return
+        ends = [(end.name, end.port, end.number) for end in self._private.ends.values()]
+        plan = WirePlan(ends, list(DATA_NETWORK), str(run.capture), *self._capture)
+        run.capture_config.write_bytes(msgspec.json.encode(plan) + b"\n")
+        with inside_network(self._private.home):
+            spawn(_WIRE_MODULE, "capture", run.capture_config, run.capture_log)
+        with trio.move_on_after(_CAPTURE_START_S):
+            while not any(path.stat().st_size for path in segments_of(run.capture)):
+                await trio.sleep(_POLL_S)
+            return
+        raise HarnessError(
+            f"the capture did not begin; {run.capture_log} ends with\n{log_tail(run.capture_log)}"
+        )
 
 
 @contextmanager
@@ -182,7 +217,7 @@ def lay_network(scenario: Scenario, chosen: ChosenLevel) -> Iterator[Network]:
         stack.callback(links.close)
         private.prove(CLIENTS, scenario.node_names[0])
         enter_network(private.ends[CLIENTS].namespace)
-        yield NamespaceNetwork(private, scenario.node_names, links)
+        yield NamespaceNetwork(private, scenario.node_names, links, _capture(scenario))
 
 
 def _has_links(scenario: Scenario) -> bool:

@@ -78,6 +78,16 @@ class RunPaths(RunFolder):
         return self.path / "links.log"
 
     @property
+    def capture_config(self) -> Path:
+        """What the recording of packets was started with."""
+        return self.path / "capture.json"
+
+    @property
+    def capture_log(self) -> Path:
+        """The recording's standard error."""
+        return self.path / "capture.log"
+
+    @property
     def capture(self) -> Path:
         """What was captured on the links."""
         return self.path / "capture"
