@@ -8,6 +8,7 @@ row ends the process: it would be served some day.
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,9 @@ from .opening import StoreInForce
 from .storage_limits import StorageLimits
 
 _ROWS_AT_ONCE: Final = 200
+_BUSY: Final = (errno.EMFILE, errno.ENFILE)
+"""Nothing is wrong with a file that cannot be opened because too many others are; next round."""
+
 _ROW_BYTES: Final = 256
 """About what a row weighs when the rate is kept."""
 
@@ -95,6 +99,10 @@ class Scrubber:
             data = (self._log_folder / NAME).read_bytes()
         except FileNotFoundError:
             return ()
+        except OSError as error:
+            if error.errno in _BUSY:
+                return ()
+            raise
         try:
             return decode_manifest(data).sealed
         except ValueError as error:
@@ -110,6 +118,8 @@ class Scrubber:
                 self._report(str(path), 0, "the segment is missing")
             return
         except OSError as error:
+            if error.errno in _BUSY:
+                return
             self._report(str(path), 0, error.strerror or str(error))
         except DamagedLogError as error:
             self._report(error.file, error.offset, error.reason)
