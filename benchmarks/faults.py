@@ -187,7 +187,8 @@ async def _window(scene: Scene, pid: int, gate: DiskGate, file: Path) -> Window:
 
 def latencies_ms(windows: list[Window], said: list[str]) -> tuple[list[float], list[float], int]:
     """Onsets and heals in ms, and how many faults nobody felt."""
-    unharmed, harmed = [], []
+    unharmed: list[int] = []
+    harmed: list[int] = []
     for line in said:
         at, felt = line.split()
         (harmed if felt == "1" else unharmed).append(int(at))
