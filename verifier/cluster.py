@@ -30,6 +30,7 @@ SUPERVISOR_MODULE: Final = "atleastonce.system.supervisor"
 START_DEADLINE_S: Final = 30.0
 _POLL_S: Final = 0.05
 _NODE_STOP_S: Final = 8.0
+_STRANGER_S: Final = 20.0
 
 
 class Cluster:
@@ -199,6 +200,21 @@ class Cluster:
         config, log = self._run.config_of(hit.name), self._run.log_of(hit.name)
         hit.child = self._spawn(SUPERVISOR_MODULE, hit.name, identity, config, log)
         await trio.lowlevel.checkpoint()
+
+    async def run_stranger(self, config: Path, log: Path) -> int:
+        """Run a supervisor that is to be refused; kill it if it goes on.
+
+        Returns:
+            Its raw wait status.
+
+        Raises:
+            OSError: The process cannot be started.
+        """
+        child = self._spawn(SUPERVISOR_MODULE, "stranger", Identity("stranger"), config, log)
+        with trio.move_on_after(_STRANGER_S):
+            return await self._reaper.wait_exit(child.target.pid)
+        os.kill(child.target.pid, signal.SIGKILL)
+        return await self._reaper.wait_exit(child.target.pid)
 
     async def wait_supervisor_ready(self, timeout_s: float) -> bool:
         """Wait until all workers have started; False if the master dies or takes longer."""
