@@ -10,8 +10,8 @@ import trio
 
 from ..checkers.lane_counts import COUNT_JOBS, JobCounts
 from ..system.client import BrokerError, Call
-from ..system.client.calls import depth, refusal
-from ..system.client.wire import Response
+from ..system.client.calls import depth
+from ..system.client.reading import reader
 from .activities import Stage
 from .config import CONSUMER_GROUP
 
@@ -37,6 +37,10 @@ class _Queue(msgspec.Struct):
     messages: _Messages
 
 
+_OPERATIONS: Final = msgspec.json.Decoder(_Operations)
+_QUEUE: Final = msgspec.json.Decoder(_Queue)
+
+
 async def count_jobs(stage: Stage, queue: str) -> None:
     """Wait until nothing is left in the queue, then record what the broker has counted."""
     op = stage.recorder.invoke(COUNT_JOBS)
@@ -59,19 +63,9 @@ async def count_jobs(stage: Stage, queue: str) -> None:
 
 
 def _operations_call() -> Call[_Operations]:
-    def read(response: Response) -> _Operations:
-        if response.status != 200:
-            raise refusal(response, definite=True)
-        return msgspec.json.decode(response.body, type=_Operations)
-
-    return Call("queue operations", "GET", "/api/v1/analytics/queue-ops", b"", read)
+    return Call("queue operations", "GET", "/api/v1/analytics/queue-ops", b"", reader(_OPERATIONS))
 
 
 def _queue_call(queue: str) -> Call[_Queue]:
-    def read(response: Response) -> _Queue:
-        if response.status != 200:
-            raise refusal(response, definite=True)
-        return msgspec.json.decode(response.body, type=_Queue)
-
     target = f"/api/v1/resources/queues/{quote(queue, safe='')}"
-    return Call("queue", "GET", target, b"", read)
+    return Call("queue", "GET", target, b"", reader(_QUEUE))
