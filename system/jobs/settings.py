@@ -96,6 +96,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         try_timeout_s: How long one try of a request may take, but a quarter of the lease at most.
         deadline_s: How long an ack or a release is retried in all.
         settle_timeout_s: How long a stopping worker waits for one answer.
+        quiet: Print nothing about jobs; see `narration`.
         telemetry: Tell the supervisor how long jobs take; see `runtimes`.
         bugs: Planted defects.
         code_version: Passed through for the application's records.
@@ -125,6 +126,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     try_timeout_s: float = 5.0
     deadline_s: float = 30.0
     settle_timeout_s: float = 2.0
+    quiet: bool = True
     telemetry: bool = False
     bugs: tuple[str, ...] = ()
     code_version: str = ""

@@ -15,6 +15,7 @@ from .ending import end_by_timeout, stop_gracefully
 from .exitmark import MEMORY_EXIT, ExitMark, write_mark
 from .leasewire import LeaseChannelBrokenError
 from .log import log_event
+from .narration import Narration, write_line
 from .popping import next_batch, pop_ahead
 from .session import WorkerSession
 from .settings import WorkerSettings
@@ -42,6 +43,8 @@ def run_worker(app: Application, settings: WorkerSettings) -> int:
         Exit status: 0 after a stop or a recycling, 12 at the memory limit, 1 when the master's
         lease channel broke or the broker refuses this worker's pops.
     """
+    if not settings.quiet:
+        Narration(write_line).listen(app)
     signals = WorkerSignals()
     session = WorkerSession(app, settings, signals)
     signals.install(lambda: _alarm(session), lambda: _hangup(session))

@@ -126,6 +126,38 @@ def _restart_failure(action: Action, sight: Sight | None) -> str | None:
 
 
 @supervisor.command()
+@click.argument("switch", type=click.Choice(("on", "off")))
+@_STATE_DIR
+@_JSON
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="Seconds to wait until a running supervisor has noticed.",
+)
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="Seconds to wait until the workers have finished, too.",
+)
+def maintenance(
+    switch: str, state_dir: Path, as_json: bool, timeout_s: float, wait_s: float
+) -> int:
+    """Let pools without `force` finish their jobs and take none until it is off again.
+
+    It holds across restarts of the supervisor, and may be switched while none runs.
+    """
+    from .maintenance_command import switch as switch_it
+
+    return switch_it(state_dir, switch, as_json, timeout_s, wait_s)
+
+
+@supervisor.command()
 @_STATE_DIR
 @_JSON
 @click.option("--check", "check", flag_value="ready", help="Is it ready: does a worker get jobs?")
@@ -193,6 +225,10 @@ def _lines(sight: Sight, reasons: list[Reason]) -> Iterator[str]:
         f"circuit {seen.circuit}, code {seen.code}{' (restarting)' if seen.is_restarting else ''}, "
         f"heartbeat {age_s:.1f} s ago"
     )
+    if seen.maintenance != "off":
+        yield f"maintenance: {seen.maintenance}"
+    if seen.start_failure is not None and sight.holder is not None:
+        yield f"the code cannot be loaded: {seen.start_failure}"
     if seen.restart_failure is not None:
         yield f"the last restart failed: {seen.restart_failure}"
     failing = not_consuming(seen, sight.now_ns)

@@ -24,7 +24,7 @@ from .hand_back import HandBackService
 from .leases import LeaseService
 from .linux import kill_group
 from .logbook import Logbook
-from .records import WorkerState, append_line, make_death
+from .records import Maintenance, WorkerState, append_line, make_death
 from .statedir import StateDirectory
 from .worker_handle import Worker, open_pidfd
 
@@ -59,6 +59,7 @@ class Fleet:
         workers: The living ones, by pid.
         stopping: Whether no worker starts any more.
         paused: Whether none starts until `resume`.
+        maintained: Whether crews that are not forced neither work nor start.
         restarts_wanted: How many workers of the present code ended, unasked, with a marker that
             says that newer code is there.
     """
@@ -75,6 +76,7 @@ class Fleet:
         self._crews = tuple(crews)
         self.stopping = False
         self.paused = False
+        self.maintained = False
         self.restarts_wanted = 0
         self._directory = directory
         self._bugs = bugs
@@ -94,7 +96,21 @@ class Fleet:
     @property
     def desired(self) -> int:
         """How many workers there should be now."""
-        return sum(crew.pool.active for crew in self._crews)
+        return sum(crew.pool.active for crew in self._crews if not self._is_maintained(crew))
+
+    @property
+    def has_forced(self) -> bool:
+        """Whether any crew works in maintenance, too."""
+        return any(crew.is_forced for crew in self._crews)
+
+    @property
+    def maintenance(self) -> Maintenance:
+        """How far maintenance has come."""
+        if not self.maintained:
+            return "off"
+        crews = [worker.crew for worker in self.workers.values()]
+        crews += [request.crew for request in self._requests.values()]
+        return "on" if all(crew.is_forced for crew in crews) else "entering"
 
     @property
     def circuit(self) -> Circuit:
@@ -108,9 +124,10 @@ class Fleet:
             now = now_us()
             if not self.stopping:
                 self._check_budget(now)
-            if self._link is not None and not self.stopping and not self.paused:
+            if self._link is not None and not self.stopping:
                 for crew in self._crews:
-                    await self._start_due(crew, now)
+                    if not self.is_held(crew):
+                        await self._start_due(crew, now)
             await self._wait()
 
     async def follow(
@@ -187,6 +204,24 @@ class Fleet:
         self.paused = False
         self._happened()
 
+    def maintain(self, wanted: bool) -> None:
+        """Enter maintenance or leave it: what only forced crews do not notice."""
+        if wanted is self.maintained:
+            return
+        self.maintained = wanted
+        self._log.info("maintenance", on=wanted)
+        for worker in self.workers.values():
+            if self._is_maintained(worker.crew):
+                worker.ask_to_end(signal.SIGTERM)
+        self._happened()
+
+    def is_held(self, crew: Crew) -> bool:
+        """Tell whether a crew starts no worker for now."""
+        return self.paused or self._is_maintained(crew)
+
+    def _is_maintained(self, crew: Crew) -> bool:
+        return self.maintained and not crew.is_forced
+
     def stop(self) -> None:
         """Ask every worker to finish, and start none from now on."""
         self.stopping = True
@@ -246,8 +281,8 @@ class Fleet:
         """Wait until a slot or a fork's deadline is due, or something happened."""
         requests = self._requests.values()
         due = [r.deadline_us for r in requests if r.server not in self._given_up]
-        if self._link is not None and not self.paused:
-            nexts = (crew.pool.next_us() for crew in self._crews)
+        if self._link is not None:
+            nexts = (crew.pool.next_us() for crew in self._crews if not self.is_held(crew))
             due += [next_us for next_us in nexts if next_us is not None]
         if self.stopping or not due:
             await self._news.wait()
@@ -289,7 +324,7 @@ class Fleet:
         crew.pool.started(slot, now)
         named = {"crew": crew.name} if crew.name else {}
         self._log.info("worker started", worker=reply.pid, slot=slot, **named)
-        if self.stopping or self.paused or crew.pool.is_closing(slot):
+        if self.stopping or self.is_held(crew) or crew.pool.is_closing(slot):
             worker.ask_to_end(signal.SIGTERM)
         elif self._link is not link:
             # It was on its way when newer code took over.

@@ -14,6 +14,7 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -169,12 +170,21 @@ def boot(spec: str) -> Application:
     while (threads := thread_count()) > 1 and time.monotonic() < deadline:
         time.sleep(0.01)
     if threads > 1:
-        raise LoadError(f"loading {spec} left {threads - 1} threads running; workers fork from one")
+        raise LoadError(
+            f"loading {spec} left {threads - 1} threads running{_thread_names()}; workers are "
+            "forked from one: start threads in the jobs, or set prefork to false"
+        )
     if opened := open_sockets() - sockets:
         raise LoadError(f"loading {spec} left {len(opened)} sockets open; open them in the jobs")
     gc.collect()
     gc.freeze()
     return app
+
+
+def _thread_names() -> str:
+    """Name the threads that Python knows of beside this one; others have none."""
+    names = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
+    return f" ({', '.join(names)})" if names else ""
 
 
 def own_timeouts_s(app: Application) -> dict[str, float]:

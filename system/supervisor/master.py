@@ -28,6 +28,7 @@ from .generations import ForkServers
 from .hand_back import HandBackService
 from .leases import LeaseService, listen
 from .logbook import Logbook
+from .maintenance import follow_maintenance
 from .orphans import bury_orphans, kill_orphans
 from .pool_keeping import PoolKeeping
 from .records import PoolState, Status, replace_file
@@ -105,6 +106,18 @@ class Master:
             StateDirectoryError: Processes of an earlier supervisor do not end (likewise).
             OSError: The lease socket cannot be made.
         """
+        try:
+            await self._live()
+        finally:
+            if self._state == "starting":
+                # It never came to work; whoever looks reads why.
+                self._state = "stopped"
+                self._write_status()
+        self._state = "stopped"
+        self._write_status()
+        self._log.info("stopped")
+
+    async def _live(self) -> None:
         with listen(self._directory.lease_socket()) as listener:
             async with trio.open_nursery() as nursery:
                 leases = LeaseService(
@@ -117,6 +130,7 @@ class Master:
                 nursery.start_soon(self._watch_signals)
                 nursery.start_soon(self._keep_status)
                 nursery.start_soon(self._desk.keep)
+                nursery.start_soon(follow_maintenance, self._directory.root, self._fleet.maintain)
                 nursery.start_soon(leases.serve, listener)
                 await self._serve(leases)
                 nursery.cancel_scope.cancel()
@@ -124,9 +138,6 @@ class Master:
         await self._handing.aclose()
         await self._pools.aclose()
         self._directory.remove_socket()
-        self._state = "stopped"
-        self._write_status()
-        self._log.info("stopped")
 
     async def _serve(self, leases: LeaseService) -> None:
         """Boot, work, drain, end; returns when no process of this supervisor lives."""
@@ -256,6 +267,9 @@ class Master:
             code=self._servers.code,
             is_restarting=self._servers.is_restarting,
             restart_failure=self._servers.failure,
+            start_failure=self._servers.start_failure,
+            maintenance=self._fleet.maintenance,
+            has_forced=self._fleet.has_forced,
             heartbeat_timeout_s=self._config.heartbeat_timeout_s,
             not_consuming_after_s=self._config.not_consuming_after_s,
             control_ttl_s=self._config.control_ttl_s,

@@ -61,6 +61,7 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         restart_backoff_s: See `SupervisorConfig`, for this pool.
         restart_backoff_max_s: Likewise.
         stable_after_s: Likewise.
+        force: Whether it works in maintenance, too.
     """
 
     name: str
@@ -70,6 +71,7 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     restart_backoff_s: float = 1.0
     restart_backoff_max_s: float = 30.0
     stable_after_s: float = 60.0
+    force: bool = False
 
     def restart_policy(self) -> RestartPolicy:
         """Return the delays of restarts and the bounds of the circuit."""

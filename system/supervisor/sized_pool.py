@@ -86,5 +86,6 @@ def _build_pool(
             config.worker, queue=queue, telemetry=policy.strategy is Strategy.TIME
         )
         name = f"{config.name}/{queue}"
-        crews.append(Crew(name, Pool(0, config.restart_policy(), bugs=bugs), fill(settings)))
+        slots = Pool(0, config.restart_policy(), bugs=bugs)
+        crews.append(Crew(name, slots, fill(settings), is_forced=config.force))
     return SizedPool(config, Scaler(policy, listens=listens), tuple(crews))

@@ -88,6 +88,7 @@ def _pool(name: str, pool: PoolOptions, options: Options) -> PoolConfig:
         restart_backoff_s=pool.restart_backoff_s,
         restart_backoff_max_s=pool.restart_backoff_max_s,
         stable_after_s=pool.stable_after_s,
+        force=pool.force,
     )
 
 
@@ -116,6 +117,7 @@ def _worker(pool: PoolOptions, options: Options) -> WorkerSettings:
         max_jobs=pool.max_jobs,
         max_time_s=pool.max_time_s,
         memory_mib=pool.memory_mib,
+        quiet=pool.quiet,
         failed_store=driver.failed_store,
         try_timeout_s=driver.request_timeout_s,
         deadline_s=driver.request_tries * driver.request_timeout_s + sum(waits_s),

@@ -233,7 +233,3 @@ def _check_unserved_pool(path: str, pool: PoolOptions) -> Iterator[Finding]:
             f"{path}.balance is off with {len(pool.queues)} queues; a worker pops one: want auto "
             "or simple, or one queue",
         )
-    if pool.force:
-        yield (f"{path}.force",), f"{path}.force is true; there is no maintenance mode to ignore"
-    if not pool.quiet:
-        yield (f"{path}.quiet",), f"{path}.quiet is false; workers print nothing about jobs"
