@@ -13,10 +13,10 @@ from ..client import BrokerError, Popped, SyncClient
 from ..client import calls as broker
 from .batch import Batch, Stage
 from .debts import Code, Debt, hand_back_operations
-from .delivery import read_delivery
 from .events import AttemptEnded, Cause, Outcome
 from .exitmark import ExitMark, write_mark
 from .log import log_event
+from .received import make_batch
 from .session import PendingPop, RunningAttempt, WorkerSession
 from .settlement import confirm_ack, give_up
 from .shared_state import SharedState
@@ -85,7 +85,7 @@ def hand_back(session: WorkerSession, batch: Batch) -> bool:
         LeaseChannelBrokenError: The master is gone.
     """
     session.forget(batch)
-    plan = batch.plan(session.settings.queue, session.settings.consumer_group)
+    plan = batch.plan(batch.queue, session.settings.consumer_group)
     body = hand_back_operations(Debt(plan, tuple(batch.codes)))
     if body is None:
         return True
@@ -109,7 +109,7 @@ def _let_go(session: WorkerSession, held: _Held, give_back: _GiveBack) -> None:
     fails now, the master tries again, and is refused as a whole if the request had arrived.
     """
     if held.batch is not None:
-        plan = held.batch.plan(session.settings.queue, session.settings.consumer_group)
+        plan = held.batch.plan(held.batch.queue, session.settings.consumer_group)
         session.journal.begin(plan, held.batch.codes, held.pop_id)
     if held.ahead is not None and give_back(session, held.ahead):
         session.journal.set_pop(None)
@@ -156,9 +156,7 @@ def _read_last_pop(session: WorkerSession) -> Batch | None:
     if not popped.messages:
         session.journal.set_pop(None)
         return None
-    deliveries = tuple(read_delivery(session.app, message) for message in popped.messages)
-    lease_s = session.settings.lease_s
-    return Batch(popped.lease_id, lease_s, waiting.requested_ns, deliveries)
+    return make_batch(session, popped, waiting.requested_ns)
 
 
 def _finish_pop(session: WorkerSession, waiting: PendingPop) -> Popped | None:

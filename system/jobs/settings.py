@@ -11,6 +11,7 @@ from ..client import ClientOptions, Endpoint, SecurityFiles, load_security
 PARTITIONS_MAX: Final = 1024
 POP_PARTITIONS_MAX: Final = 64
 PREFETCH_MAX: Final = 1000
+IDLE_S_MIN: Final = 0.1
 
 
 class SettingError(ValueError):
@@ -74,6 +75,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Attributes:
         queue: Queue name.
+        queues: Several queues in order of importance, `queue` first; empty when there is one.
         endpoints: Client addresses of the broker's nodes, `(host, port)`.
         state_dir: Where journal and exit marker lie; private to the supervisor.
         consumer_group: Group that the worker pops as.
@@ -106,6 +108,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     queue: str
     endpoints: tuple[tuple[str, int], ...]
     state_dir: str
+    queues: tuple[str, ...] = ()
     consumer_group: str = "jobs"
     partitions: int = 64
     prefetch: int = 1
@@ -140,6 +143,14 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """
         _check_queue(self.endpoints, self.queue, self.partitions, self.consumer_group)
         _require(
+            not self.queues or self.queues[0] == self.queue,
+            f"queues begins with {self.queues[:1]}; it must begin with queue, {self.queue!r}",
+        )
+        _require(
+            all(self.queues) and len(set(self.queues)) == len(self.queues),
+            f"queues is {self.queues}; want names, each once",
+        )
+        _require(
             1 <= self.prefetch <= PREFETCH_MAX,
             f"prefetch is {self.prefetch}; allowed: 1 to {PREFETCH_MAX}",
         )
@@ -165,6 +176,11 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         ):
             value = float(getattr(self, name))
             _require(value >= 0, f"{name} is {value:g}; it must not be negative")
+
+    @property
+    def idle_s(self) -> float:
+        """Pause after pops that found nothing; with several queues never too short."""
+        return max(self.sleep_s, IDLE_S_MIN) if self.queues else self.sleep_s
 
     @property
     def lease_s(self) -> int:

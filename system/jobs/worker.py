@@ -86,7 +86,7 @@ def _consume(session: WorkerSession) -> int:
         if batch is not None:
             _run_batch(session, batch)
         elif session.pending_pop is None and session.settings.block_for_s <= 0:
-            session.signals.pause(session.settings.sleep_s)
+            session.signals.pause(session.settings.idle_s)
     stop_gracefully(session)
     session.close()
     if _is_too_big(session):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,7 @@ from typing import Final
 import trio
 
 from ..bugs import Bugs
-from ..jobs.exitmark import take_mark
-from ..jobs.journal import read_debts
+from .adopted import bury_adopted
 from .clock import now_us
 from .core.exits import Exit, classify_exit
 from .core.handback import DeadLease
@@ -22,9 +20,8 @@ from .fork_link import ForkLink
 from .forkwire import Exited, Forked, ForkFailed, ForkReply
 from .hand_back import HandBackService
 from .leases import LeaseService
-from .linux import kill_group
 from .logbook import Logbook
-from .records import Maintenance, WorkerState, append_line, make_death
+from .records import Maintenance, WorkerState
 from .statedir import StateDirectory
 from .worker_handle import Worker, open_pidfd
 
@@ -32,7 +29,6 @@ FORK_BUDGET_S: Final = 5.0
 IDLEST: Final[tuple[WorkerState, ...]] = ("idle", "prefetched", "running")
 """Whom a crew that shrinks loses first."""
 _US: Final = 1_000_000
-_KILLED_STATUS: Final = int(signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +157,7 @@ class Fleet:
                 del self._requests[number]
                 request.crew.pool.start_failed(request.slot, now)
         for worker in [w for w in self.workers.values() if w.server is link]:
-            exited = await self._adopt(worker)
+            exited = await bury_adopted(worker, self._directory)
             self._obey(link, exited, nursery, leases, hand_backs)
         self._happened()
         return status
@@ -378,25 +374,3 @@ class Fleet:
         level = self._log.info if crew.pool.circuit is Circuit.CLOSED else self._log.warning
         named = {"crew": crew.name} if crew.name else {}
         level("circuit", state=crew.pool.circuit.value, **named)
-
-    async def _adopt(self, worker: Worker) -> Exited:
-        """Account for a worker whose fork server is gone; it is this process's child now."""
-        worker.was_killed = True
-        worker.send_signal(signal.SIGKILL)
-        if worker.pidfd >= 0:
-            await trio.lowlevel.wait_readable(worker.pidfd)
-        try:
-            os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
-        except ChildProcessError:
-            # The fork server reaped it and died before it could say so, perhaps before it put
-            # the death on record; a second record of one death is harmless, a missing one is not.
-            status = _KILLED_STATUS
-        else:
-            kill_group(worker.pid)
-            _, status = os.waitpid(worker.pid, 0)
-        state_dir = self._directory.workers
-        marker = take_mark(state_dir, worker.pid, status)
-        popping = read_debts(state_dir, worker.pid).popping
-        death = make_death(worker.pid, status, "worker", marker, popping)
-        append_line(self._directory.deaths, death)
-        return Exited(worker.pid, status, marker, death.t_ns)

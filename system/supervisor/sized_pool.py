@@ -83,7 +83,10 @@ def _build_pool(
     crews = []
     for queue in config.queues[: policy.places]:
         settings = msgspec.structs.replace(
-            config.worker, queue=queue, telemetry=policy.strategy is Strategy.TIME
+            config.worker,
+            queue=queue,
+            queues=config.queues if policy.places < len(config.queues) else (),
+            telemetry=policy.strategy is Strategy.TIME,
         )
         name = f"{config.name}/{queue}"
         slots = Pool(0, config.restart_policy(), bugs=bugs)

@@ -227,9 +227,3 @@ def _check_unserved(options: Options) -> Iterator[Finding]:
 def _check_unserved_pool(path: str, pool: PoolOptions) -> Iterator[Finding]:
     if pool.prefork is False:
         yield (f"{path}.prefork",), f"{path}.prefork is false; workers are always forked"
-    if pool.balance == "off" and len(pool.queues) > 1:
-        yield (
-            (f"{path}.balance", f"{path}.queues"),
-            f"{path}.balance is off with {len(pool.queues)} queues; a worker pops one: want auto "
-            "or simple, or one queue",
-        )
