@@ -143,14 +143,6 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """
         _check_queue(self.endpoints, self.queue, self.partitions, self.consumer_group)
         _require(
-            not self.queues or self.queues[0] == self.queue,
-            f"queues begins with {self.queues[:1]}; it must begin with queue, {self.queue!r}",
-        )
-        _require(
-            all(self.queues) and len(set(self.queues)) == len(self.queues),
-            f"queues is {self.queues}; want names, each once",
-        )
-        _require(
             1 <= self.prefetch <= PREFETCH_MAX,
             f"prefetch is {self.prefetch}; allowed: 1 to {PREFETCH_MAX}",
         )
@@ -176,6 +168,14 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         ):
             value = float(getattr(self, name))
             _require(value >= 0, f"{name} is {value:g}; it must not be negative")
+        _require(
+            not self.queues or self.queues[0] == self.queue,
+            f"queues begins with {self.queues[:1]}; it must begin with queue, {self.queue!r}",
+        )
+        _require(
+            all(self.queues) and len(set(self.queues)) == len(self.queues),
+            f"queues is {self.queues}; want names, each once",
+        )
 
     @property
     def idle_s(self) -> float:

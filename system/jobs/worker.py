@@ -43,12 +43,12 @@ def run_worker(app: Application, settings: WorkerSettings) -> int:
         Exit status: 0 after a stop or a recycling, 12 at the memory limit, 1 when the master's
         lease channel broke or the broker refuses this worker's pops.
     """
-    if not settings.quiet:
-        Narration(write_line).listen(app)
     signals = WorkerSignals()
     session = WorkerSession(app, settings, signals)
     signals.install(lambda: _alarm(session), lambda: _hangup(session))
     try:
+        if not settings.quiet:
+            Narration(write_line).listen(app)
         session.channel.connect()
         descriptor = session.channel.fileno()
         if descriptor is not None:
