@@ -181,12 +181,6 @@ def boot(spec: str) -> Application:
     return app
 
 
-def _thread_names() -> str:
-    """Name the threads that Python knows of beside this one; others have none."""
-    names = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
-    return f" ({', '.join(names)})" if names else ""
-
-
 def own_timeouts_s(app: Application) -> dict[str, float]:
     """Return the jobs that name a timeout of their own, and it."""
     found = {}
@@ -195,6 +189,12 @@ def own_timeouts_s(app: Application) -> dict[str, float]:
         if spec is not None and spec.timeout_s:
             found[name] = spec.timeout_s
     return found
+
+
+def _thread_names() -> str:
+    """Name the threads that Python knows of beside this one; others have none."""
+    names = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
+    return f" ({', '.join(names)})" if names else ""
 
 
 def _read_boot(lines: Lines) -> Boot | None:
