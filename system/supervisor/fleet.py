@@ -262,7 +262,7 @@ class Fleet:
         self._numbers += 1
         deadline_us = now_us() + round(FORK_BUDGET_S * _US)
         self._requests[self._numbers] = _Request(link, crew, slot, deadline_us)
-        await link.fork(self._numbers, crew.settings)
+        await link.fork(self._numbers, crew.settings, fresh=not crew.is_preforked)
 
     def _check_budget(self, now: int) -> None:
         late = {r.server for r in self._requests.values() if r.deadline_us <= now}

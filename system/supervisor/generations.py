@@ -116,6 +116,7 @@ class ForkServers:
             self._config.boot_timeout_s,
             self._own,
             code,
+            loads=self._config.loads_once(),
         )
         problems = find_job_problems(self._config, link.ready.timeouts_s)
         if problems:

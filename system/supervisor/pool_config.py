@@ -61,6 +61,7 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         restart_backoff_s: See `SupervisorConfig`, for this pool.
         restart_backoff_max_s: Likewise.
         stable_after_s: Likewise.
+        prefork: See `SupervisorConfig`, for this pool.
         force: Whether it works in maintenance, too.
     """
 
@@ -71,6 +72,7 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     restart_backoff_s: float = 1.0
     restart_backoff_max_s: float = 30.0
     stable_after_s: float = 60.0
+    prefork: bool = True
     force: bool = False
 
     def restart_policy(self) -> RestartPolicy:

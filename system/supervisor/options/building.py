@@ -88,6 +88,7 @@ def _pool(name: str, pool: PoolOptions, options: Options) -> PoolConfig:
         restart_backoff_s=pool.restart_backoff_s,
         restart_backoff_max_s=pool.restart_backoff_max_s,
         stable_after_s=pool.stable_after_s,
+        prefork=options.master.prefork if pool.prefork is None else pool.prefork,
         force=pool.force,
     )
 

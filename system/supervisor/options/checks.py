@@ -28,7 +28,6 @@ def find_conflicts(options: Options) -> Iterator[Finding]:
     for name, pool in options.pools.items():
         yield from _check_size(f"pools.{name}", pool)
         yield from _check_times(f"pools.{name}", pool, options)
-        yield from _check_unserved_pool(f"pools.{name}", pool)
     yield from _check_unserved(options)
 
 
@@ -198,8 +197,6 @@ def _check_times(path: str, pool: PoolOptions, options: Options) -> Iterator[Fin
 def _check_unserved(options: Options) -> Iterator[Finding]:
     """Refuse what this supervisor does not do, rather than pretend."""
     master, driver = options.master, options.driver
-    if not master.prefork:
-        yield ("master.prefork",), "master.prefork is false; workers are always forked"
     if master.remote_status:
         yield (
             ("master.remote_status",),
@@ -222,8 +219,3 @@ def _check_unserved(options: Options) -> Iterator[Finding]:
             ("driver.after_commit",),
             "driver.after_commit is true; a dispatch knows no surrounding transaction",
         )
-
-
-def _check_unserved_pool(path: str, pool: PoolOptions) -> Iterator[Finding]:
-    if pool.prefork is False:
-        yield (f"{path}.prefork",), f"{path}.prefork is false; workers are always forked"

@@ -68,6 +68,7 @@ def options(
         (
             "[master]",
             'app = "supervised_app:make_app"',
+            "prefork = true",
             f"poll_interval_s = {poll_s}",
             "shutdown_grace_s = 25",
             *more,

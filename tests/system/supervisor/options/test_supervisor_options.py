@@ -148,8 +148,6 @@ def test_pools_come_in_order_of_declaration_and_variables_find_them(tmp_path: Pa
         (("nowhere.app=1",), ["nowhere.app", "no such option"]),
         (("pools.-q.tries=1",), ["'-q'", "letters"]),
         (("master.app",), ["no value", "KEY=VALUE"]),
-        (("master.prefork=false",), ["always forked"]),
-        (("master.remote_status=true",), ["not published"]),
         (("driver.after_commit=true",), ["after_commit"]),
     ],
 )
