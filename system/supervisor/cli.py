@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from .options_command import options, run
+from .remote_command import with_broker
 
 if TYPE_CHECKING:
     from .checks import Reason, Sight
@@ -165,8 +166,24 @@ def maintenance(
 @click.option(
     "--check-capacity", "check", flag_value="at capacity", help="All workers there, circuit closed?"
 )
-def status(state_dir: Path, as_json: bool, check: str | None) -> int:
-    """Show a supervisor, or answer one question; status 1 when the answer is no."""
+@with_broker
+def status(
+    state_dir: Path,
+    as_json: bool,
+    check: str | None,
+    remote: bool,
+    endpoints: tuple[str, ...],
+    **security: str | None,
+) -> int:
+    """Show a supervisor, or answer one question; status 1 when the answer is no.
+
+    With --remote the supervisors are shown that publish their status in the broker
+    (master.remote_status); status 1 when it does not answer.
+    """
+    if remote:
+        return _show_remote(check, endpoints, as_json, security)
+    if endpoints or any(security.values()):
+        raise click.UsageError("--endpoint and the files of a guarded broker need --remote")
     from .asking import look
     from .checks import check_capacity, check_liveness, check_readiness
     from .statedir import StateDirectoryError
@@ -191,6 +208,17 @@ def status(state_dir: Path, as_json: bool, check: str | None) -> int:
         no = "" if not reasons else "not "
         click.echo(f"{no}{check}" + "".join(f"; {reason.text}" for reason in reasons))
     return EXIT_YES if not reasons else EXIT_NO
+
+
+def _show_remote(
+    check: str | None, endpoints: tuple[str, ...], as_json: bool, files: dict[str, str | None]
+) -> int:
+    from ..client import SecurityFiles
+    from .remote_command import DEFAULT_ENDPOINT, show
+
+    if check is not None:
+        raise click.UsageError("--remote shows; a check is of the supervisor of --state-dir")
+    return show(endpoints or (DEFAULT_ENDPOINT,), SecurityFiles(**files), as_json)
 
 
 def _plain(sight: Sight, check: str | None, reasons: list[Reason]) -> dict[str, Any]:

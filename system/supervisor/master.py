@@ -32,6 +32,7 @@ from .maintenance import follow_maintenance
 from .orphans import bury_orphans, kill_orphans
 from .pool_keeping import PoolKeeping
 from .records import PoolState, Status, replace_file
+from .remote_status import open_publisher
 from .sized_pool import build_crews
 from .statedir import StateDirectory
 from .worker_view import view_workers
@@ -87,6 +88,7 @@ class Master:
         self._desk = ControlDesk(
             directory.root, self._instance, self._obey, config.control_ttl_s, log
         )
+        self._publisher = open_publisher(config, self._status, log)
 
     def _fill(self, worker: WorkerSettings) -> WorkerSettings:
         """Add to a worker's settings what is the master's own."""
@@ -132,8 +134,12 @@ class Master:
                 nursery.start_soon(self._desk.keep)
                 nursery.start_soon(follow_maintenance, self._directory.root, self._fleet.maintain)
                 nursery.start_soon(leases.serve, listener)
+                if self._publisher is not None:
+                    nursery.start_soon(self._publisher.keep)
                 await self._serve(leases)
                 nursery.cancel_scope.cancel()
+        if self._publisher is not None:
+            await self._publisher.aclose()
         await self._renewing.aclose()
         await self._handing.aclose()
         await self._pools.aclose()
@@ -216,6 +222,7 @@ class Master:
         self._log.info("terminating", reason=reason)
         self._stop_said.set()
         self._change()
+        self._publish()
 
     def _obey(self, action: Action) -> str | None:
         """Do what a request asks, or say why not."""
@@ -229,7 +236,13 @@ class Master:
             self._fleet.resume()
         else:
             self._servers.restart()
+        self._publish()
         return None
+
+    def _publish(self) -> None:
+        """Have the news published at once, where the status is published at all."""
+        if self._publisher is not None:
+            self._publisher.look()
 
     def _present_state(self) -> PoolState:
         if self._state == "running" and self._fleet.paused:
@@ -255,7 +268,10 @@ class Master:
             self._changed = trio.Event()
 
     def _write_status(self) -> None:
-        status = Status(
+        replace_file(self._directory.status, self._status())
+
+    def _status(self) -> Status:
+        return Status(
             t_ns=time.monotonic_ns(),
             master=os.getpid(),
             fork_server=None if self._servers.current is None else self._servers.current.pid,
@@ -276,4 +292,3 @@ class Master:
             controls=self._desk.answered,
             pools=self._pools.status(),
         )
-        replace_file(self._directory.status, status)

@@ -94,6 +94,7 @@ class ControlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         telemetry_ttl_s: How long an observed duration of jobs counts.
         lease_renewal: Whether the workers' leases are renewed.
         coordination: Whether replicas share their targets.
+        remote_status: Whether the status is also published in the broker.
         round_s: Longest time between two heartbeats of a master that is well.
     """
 
@@ -103,4 +104,5 @@ class ControlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     telemetry_ttl_s: float = 300.0
     lease_renewal: bool = True
     coordination: bool = False
+    remote_status: bool = False
     round_s: float = 14.0

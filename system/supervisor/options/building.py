@@ -41,6 +41,7 @@ def build_config(options: Options) -> SupervisorConfig:
             telemetry_ttl_s=master.telemetry_ttl_s,
             lease_renewal=driver.lease_renewal,
             coordination=master.coordination,
+            remote_status=master.remote_status,
             round_s=loop_budget_s(options),
         ),
     )

@@ -29,7 +29,6 @@ def find_conflicts(options: Options) -> Iterator[Finding]:
     for name, pool in options.pools.items():
         yield from _check_size(f"pools.{name}", pool)
         yield from _check_times(f"pools.{name}", pool, options)
-    yield from _check_unserved(options)
 
 
 def find_doubts(options: Options) -> Iterator[Finding]:
@@ -192,13 +191,4 @@ def _check_times(path: str, pool: PoolOptions, options: Options) -> Iterator[Fin
             f"{interval_s:g} + 2 × ({driver.renewal_timeout_s:g} × {endpoints} endpoints) + "
             f"{_RETRY_S:g} + grace {driver.renewal_grace_s:g} + margin "
             f"{driver.renewal_margin_s:g}",
-        )
-
-
-def _check_unserved(options: Options) -> Iterator[Finding]:
-    """Refuse what this supervisor does not do, rather than pretend."""
-    if options.master.remote_status:
-        yield (
-            ("master.remote_status",),
-            "master.remote_status is true; the status is a file, and is not published",
         )

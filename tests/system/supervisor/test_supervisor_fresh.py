@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 from pathlib import Path
@@ -38,7 +39,7 @@ def test_each_worker_is_an_interpreter_of_its_own_under_the_same_parent(
     fresh.start()
     server = fresh.status()["fork_server"]
     for pid in pids(fresh):
-        wait_for(lambda pid=pid: is_fresh(pid), "the interpreter")
+        wait_for(functools.partial(is_fresh, pid), "the interpreter")
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         parent, _, session = (int(word) for word in stat[1:4])
         assert (parent, session) == (server, pid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from atleastonce.system.supervisor.config import SupervisorConfig
 from atleastonce.system.supervisor.options.building import build_config
 from atleastonce.system.supervisor.options.resolving import resolve
-from atleastonce.system.supervisor.pool_config import PoolConfig
+from atleastonce.system.supervisor.pool_config import ControlConfig, PoolConfig
 from atleastonce.system.supervisor.sized_pool import build_crews
 
 _BASE = ("master.app=app:make", "master.state_dir=/state")
@@ -32,6 +32,13 @@ def test_a_pool_is_quiet_and_held_by_maintenance_unless_it_says_otherwise() -> N
     _, pools = built("pools.a.quiet=false", "pools.a.force=true", "pools.b.tries=3")
     assert (pools["a"].worker.quiet, pools["a"].force) == (False, True)
     assert (pools["b"].worker.quiet, pools["b"].force) == (True, False)
+
+
+def test_the_status_is_published_only_if_that_is_wanted() -> None:
+    for wanted in ("false", "true"):
+        config, _ = built(f"master.remote_status={wanted}")
+        assert isinstance(config.control, ControlConfig)
+        assert config.control.remote_status is (wanted == "true")
 
 
 def test_a_worker_of_a_list_has_the_whole_list_and_others_one_queue_each() -> None:
