@@ -131,11 +131,11 @@ class Master:
                 )
                 nursery.start_soon(self._watch_signals)
                 nursery.start_soon(self._keep_status)
+                if self._publisher is not None:
+                    nursery.start_soon(self._publisher.keep)
                 nursery.start_soon(self._desk.keep)
                 nursery.start_soon(follow_maintenance, self._directory.root, self._fleet.maintain)
                 nursery.start_soon(leases.serve, listener)
-                if self._publisher is not None:
-                    nursery.start_soon(self._publisher.keep)
                 await self._serve(leases)
                 nursery.cancel_scope.cancel()
         if self._publisher is not None:

@@ -29,6 +29,10 @@ def is_fresh(pid: int) -> bool:
     return _FRESH.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
 
 
+def _open_files(pid: int) -> list[str]:
+    return [os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()]
+
+
 def pids(supervised: Supervised) -> set[int]:
     return {worker["pid"] for worker in supervised.workers()}
 
@@ -43,6 +47,7 @@ def test_each_worker_is_an_interpreter_of_its_own_under_the_same_parent(
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         parent, _, session = (int(word) for word in stat[1:4])
         assert (parent, session) == (server, pid)
+        assert str(fresh.state_dir / "generation.lock") in _open_files(pid)
     for name in "abcd":
         broker.push("quick", name)
     wait_for(lambda: len(fresh.notes("done")) == 4, f"four jobs\n{fresh.log()}")
@@ -68,16 +73,52 @@ def test_no_worker_outlives_its_master_or_its_fork_server(
         wait_for(lambda: len(pids(fresh) - before) == 2, f"new workers\n{fresh.log()}")
 
 
-def test_a_worker_that_is_killed_while_it_loads_is_replaced_and_leaves_nothing(
+def loading(fresh: Supervised) -> set[int]:
+    """Workers that load the application; the first that did only saw whether it can be."""
+    return {int(note[2]) for note in fresh.notes("loading")[1:]}
+
+
+@pytest.mark.parametrize("victims", [("master",), ("fork_server", "master"), ("fork_server",)])
+def test_no_worker_that_is_still_loading_outlives_what_is_above_it(
+    fresh: Supervised, victims: tuple[str, ...]
+) -> None:
+    fresh.config["app"] = "supervised_app:load_once_at_once"
+    fresh.start()
+    wait_for(lambda: loading(fresh) == pids(fresh), f"two that load\n{fresh.log()}")
+    before = loading(fresh)
+    for pid in [fresh.status()[victim] for victim in victims]:
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not any(is_alive(pid) for pid in before), "the end of the workers")
+
+
+def test_a_worker_that_is_killed_or_stopped_while_it_loads_ends_and_leaves_nothing(
     fresh: Supervised,
 ) -> None:
-    fresh.config["workers"] = 1
+    fresh.config.update(workers=1, app="supervised_app:load_once_at_once", shutdown_grace_s=6.0)
     fresh.start()
     (before,) = pids(fresh)
+    wait_for(lambda: loading(fresh) == {before}, "the load")
     os.kill(before, signal.SIGKILL)
-    wait_for(lambda: pids(fresh) - {before}, "the next worker")
-    assert fresh.stop() == 0
+    wait_for(lambda: len(loading(fresh)) == 2, "the next worker")
+    assert fresh.process is not None
+    fresh.status()
+    fresh.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: fresh.status().get("state") == "terminating", "the stop")
+    (fresh.root / "gate").touch()
+    assert fresh.process.wait(60) == 0
+    ends = [(d["exit"], d["signal"]) for d in fresh.lines("deaths.jsonl") if d["role"] == "worker"]
+    assert ends == [(None, 9), (0, None)]
     assert not any(is_alive(pid) for pid in fresh.pids)
+
+
+def test_a_worker_that_loads_for_too_long_is_ended_and_counts_as_a_crash(
+    fresh: Supervised,
+) -> None:
+    fresh.config.update(workers=1, app="supervised_app:load_once_at_once", boot_timeout_s=3.0)
+    fresh.start()
+    wait_for(lambda: fresh.lines("deaths.jsonl"), f"the end of the worker\n{fresh.log()}")
+    assert fresh.lines("deaths.jsonl")[0]["signal"] == signal.SIGALRM
+    assert '"exit":"crash"' in fresh.log()
 
 
 def test_what_a_killed_worker_had_not_begun_is_handed_back(
