@@ -16,6 +16,7 @@ from .ending import end_by_timeout, stop_gracefully
 from .exitmark import MEMORY_EXIT, ExitMark, write_mark
 from .leasewire import LeaseChannelBrokenError
 from .log import log_event
+from .narration import Narration, write_line
 from .popping import next_batch, pop_ahead
 from .session import WorkerSession
 from .settings import WorkerSettings
@@ -48,6 +49,8 @@ def run_worker(app: Application, settings: WorkerSettings) -> int:
     session = WorkerSession(app, settings, signals)
     signals.install(lambda: _alarm(session), lambda: _hangup(session))
     try:
+        if not settings.quiet:
+            Narration(write_line).listen(app)
         session.channel.connect()
         descriptor = session.channel.fileno()
         if descriptor is not None:
@@ -85,7 +88,7 @@ def _consume(session: WorkerSession) -> int:
         if batch is not None:
             _run_batch(session, batch)
         elif session.pending_pop is None and session.settings.block_for_s <= 0:
-            session.signals.pause(session.settings.sleep_s)
+            session.signals.pause(session.settings.idle_s)
     stop_gracefully(session)
     session.close()
     if _is_too_big(session):

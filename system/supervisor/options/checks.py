@@ -29,8 +29,6 @@ def find_conflicts(options: Options) -> Iterator[Finding]:
     for name, pool in options.pools.items():
         yield from _check_size(f"pools.{name}", pool)
         yield from _check_times(f"pools.{name}", pool, options)
-        yield from _check_unserved_pool(f"pools.{name}", pool)
-    yield from _check_unserved(options)
 
 
 def find_doubts(options: Options) -> Iterator[Finding]:
@@ -194,30 +192,3 @@ def _check_times(path: str, pool: PoolOptions, options: Options) -> Iterator[Fin
             f"{_RETRY_S:g} + grace {driver.renewal_grace_s:g} + margin "
             f"{driver.renewal_margin_s:g}",
         )
-
-
-def _check_unserved(options: Options) -> Iterator[Finding]:
-    """Refuse what this supervisor does not do, rather than pretend."""
-    master = options.master
-    if not master.prefork:
-        yield ("master.prefork",), "master.prefork is false; workers are always forked"
-    if master.remote_status:
-        yield (
-            ("master.remote_status",),
-            "master.remote_status is true; the status is a file, and is not published",
-        )
-
-
-def _check_unserved_pool(path: str, pool: PoolOptions) -> Iterator[Finding]:
-    if pool.prefork is False:
-        yield (f"{path}.prefork",), f"{path}.prefork is false; workers are always forked"
-    if pool.balance == "off" and len(pool.queues) > 1:
-        yield (
-            (f"{path}.balance", f"{path}.queues"),
-            f"{path}.balance is off with {len(pool.queues)} queues; a worker pops one: want auto "
-            "or simple, or one queue",
-        )
-    if pool.force:
-        yield (f"{path}.force",), f"{path}.force is true; there is no maintenance mode to ignore"
-    if not pool.quiet:
-        yield (f"{path}.quiet",), f"{path}.quiet is false; workers print nothing about jobs"

@@ -155,8 +155,6 @@ def test_pools_come_in_order_of_declaration_and_variables_find_them(tmp_path: Pa
         (("nowhere.app=1",), ["nowhere.app", "no such option"]),
         (("pools.-q.tries=1",), ["'-q'", "letters"]),
         (("master.app",), ["no value", "KEY=VALUE"]),
-        (("master.prefork=false",), ["always forked"]),
-        (("master.remote_status=true",), ["not published"]),
         (("driver.bulk_batch=0",), ["driver.bulk_batch is 0", "1 or more or none"]),
     ],
 )
