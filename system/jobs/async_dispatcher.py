@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from ..client import Answer, AsyncClient, Call
+from ..client import Answer, Call
 from .application import Application
 from .batches.dispatching import BatchOptions, prepare_batch
 from .callbacks import CallbackRef
@@ -19,6 +19,9 @@ from .dispatch import (
     prepare_dispatch,
 )
 from .settings import ConnectionSettings
+
+if TYPE_CHECKING:
+    from ..client import AsyncClient
 
 
 class Dispatcher:

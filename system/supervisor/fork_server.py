@@ -9,7 +9,6 @@ the master is gone it kills the workers, reaps them and ends.
 from __future__ import annotations
 
 import encodings.idna  # noqa: F401 (the first connection needs it; here all workers share it)
-import gc
 import os
 import select
 import signal
@@ -22,8 +21,10 @@ from typing import Final
 from ..jobs.application import Application
 from ..jobs.exitmark import take_mark
 from ..jobs.journal import read_debts
+from ..jobs.rehearsal import rehearse
 from ..jobs.settings import WorkerSettings
 from .application import LoadError, load_application
+from .fork_memory import prepare_to_fork
 from .forkwire import (
     Boot,
     BootFailed,
@@ -157,7 +158,7 @@ def _note(number: int, frame: object) -> None:
 
 
 def boot(spec: str) -> Application:
-    """Load the application and make its memory ready to be shared.
+    """Load the application.
 
     Raises:
         LoadError: It cannot be loaded, or it left a thread or a connection behind, which would
@@ -172,9 +173,14 @@ def boot(spec: str) -> Application:
         raise LoadError(f"loading {spec} left {threads - 1} threads running; workers fork from one")
     if opened := open_sockets() - sockets:
         raise LoadError(f"loading {spec} left {len(opened)} sockets open; open them in the jobs")
-    gc.collect()
-    gc.freeze()
     return app
+
+
+def prepare(state_dir: Path) -> None:
+    """Make this process's memory ready to be shared."""
+    if not rehearse(state_dir / "rehearsal"):
+        Logbook("fork-server").warning("no rehearsal: workers share less memory")
+    prepare_to_fork()
 
 
 def own_timeouts_s(app: Application) -> dict[str, float]:
@@ -219,6 +225,7 @@ def main(reply_fd: int) -> int:
             traceback.print_exception(error.__cause__)
         os.write(reply_fd, encode(BootFailed(str(error))))
         return 1
+    prepare(Path(request.deaths).parent)
     ready = Ready(round(time.monotonic() - began, 3), own_timeouts_s(app))
     os.write(reply_fd, encode(ready))
     ForkServer(app, Path(request.deaths), reply_fd, master).serve(lines)
