@@ -176,11 +176,10 @@ def boot(spec: str) -> Application:
     return app
 
 
-def prepare(state_dir: Path) -> None:
-    """Make this process's memory ready to be shared."""
+def practise(state_dir: Path) -> None:
+    """Run the workers' loop dry; before the application is there, which may change anything."""
     if not rehearse(state_dir / "rehearsal"):
         Logbook("fork-server").warning("no rehearsal: workers share less memory")
-    prepare_to_fork()
 
 
 def own_timeouts_s(app: Application) -> dict[str, float]:
@@ -218,6 +217,7 @@ def main(reply_fd: int) -> int:
         return 0
     os.set_inheritable(request.generation_fd, False)
     began = time.monotonic()
+    practise(Path(request.deaths).parent)
     try:
         app = boot(request.app)
     except LoadError as error:
@@ -225,7 +225,7 @@ def main(reply_fd: int) -> int:
             traceback.print_exception(error.__cause__)
         os.write(reply_fd, encode(BootFailed(str(error))))
         return 1
-    prepare(Path(request.deaths).parent)
+    prepare_to_fork()
     ready = Ready(round(time.monotonic() - began, 3), own_timeouts_s(app))
     os.write(reply_fd, encode(ready))
     ForkServer(app, Path(request.deaths), reply_fd, master).serve(lines)

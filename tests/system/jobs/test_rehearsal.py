@@ -34,7 +34,7 @@ def test_worker_needs_no_module_that_the_fork_server_has_not_loaded(tmp_path: Pa
         "import sys; from pathlib import Path\n"
         "from atleastonce.system.supervisor import fork_server\n"
         "before = set(sys.modules)\n"
-        "fork_server.prepare(Path(sys.argv[1]))\n"
+        "fork_server.practise(Path(sys.argv[1]))\n"
         "assert set(sys.modules) == before, set(sys.modules) - before\n"
     )
     done = subprocess.run(
