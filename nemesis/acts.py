@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -15,9 +16,11 @@ from typing import Final, Protocol
 import trio
 
 from ..histories.ops import Json
+from .events import Events
 from .fault import Fault
-from .plan import NemesisSettings
+from .ledger import Ledger
 from .process import ProcessGoneError, send_to, wait_gone
+from .settings import NemesisSettings
 from .world import Target, World
 
 POLL_S: Final = 0.02
@@ -39,6 +42,8 @@ class Stage:
         claims: What faults hold now.
         queue: Faults that wait for nodes, by id; one that wants all of them is not overtaken.
         worker: Pid of the only worker that may be hit; None for any.
+        events: What has happened in the run.
+        ledger: Where acts write what they are about to make; see `owe`.
     """
 
     world: World
@@ -46,6 +51,19 @@ class Stage:
     claims: set[str]
     queue: list[Fault] = field(default_factory=list)
     worker: int | None = None
+    events: Events = field(default_factory=Events)
+    ledger: Ledger | None = None
+
+    def owe(self, fault: Fault, undo: dict[str, Json]) -> None:
+        """Write down, before it exists, what must be undone should this process die.
+
+        Args:
+            fault: The fault that makes it.
+            undo: By kind of thing (a key of `undo.UNDO`) what its function takes: one object, or
+                a list of them.
+        """
+        assert self.ledger is not None, f"fault {fault.id} owes {undo}, and there is no ledger"
+        self.ledger.fault_owes(fault.id, undo)
 
 
 class Act(Protocol):
@@ -80,6 +98,10 @@ class Act(Protocol):
 
     async def recover(self) -> Evidence | None:
         """Wait until the target is healthy; None if it takes too long."""
+
+
+MakeAct = Callable[[Fault, Stage], Act]
+"""Makes the act of a fault."""
 
 
 def send_or_no_bite(target: Target, number: signal.Signals) -> None:

@@ -1,13 +1,12 @@
 """What a run starts and breaks, on disk before it happens, so that a later process can undo it.
 
 A ledger is JSON lines, each synced before the act that it announces. It belongs to the process
-that wrote its first line; once that one is dead, `heal` undoes what the ledger left open.
+that wrote its first line; once that one is dead, `healing.heal` undoes what the ledger left open.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,30 +17,31 @@ import msgspec
 
 from ..histories.errors import FORMAT_VERSION
 from ..histories.host import this_host
-from .process import ProcessGoneError, is_alive, is_stopped, opened, send, start_time
+from ..histories.ops import Json
+from .process import is_alive, start_time
 from .world import Target
 
 FILE_NAME: Final = "ledger.jsonl"
-_GONE_WAIT_S: Final = 5.0
-_POLL_S: Final = 0.01
 
-LedgerEvent = Literal["run", "process", "opened", "healed", "closed"]
+LedgerEvent = Literal["run", "process", "made", "gone", "opened", "owes", "healed", "closed"]
 
 
 class LedgerLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of `ledger.jsonl`.
 
     Attributes:
-        event: run (the owner), process (one was started), opened and healed (a fault), closed.
+        event: run (the owner), process (one was started), made and gone (a thing that is no
+            process), opened, owes and healed (a fault), closed.
         t_ns: CLOCK_MONOTONIC.
         wall_ns: Wall clock beside it.
         boot: The host's boot id, in the first line; after a reboot no process is left.
         pid: The owner, or the process that was started.
         start_time: Its identity, see `world.Target`.
-        name: What the process is, such as `n1`.
+        name: What the process or thing is, such as `n1`.
         fault: Id of the fault.
         kind: Of the fault.
         targets: The processes that the fault hits.
+        undo: What else must be undone, by kind of thing; see `undo.UNDO`.
     """
 
     event: LedgerEvent
@@ -54,6 +54,7 @@ class LedgerLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fault: str = ""
     kind: str = ""
     targets: tuple[Target, ...] = ()
+    undo: dict[str, Json] = {}
     v: int = msgspec.field(default=0)
 
 
@@ -95,9 +96,32 @@ class Ledger:
         """A process was started that must not outlive the run."""
         self._write("process", pid=target.pid, start_time=target.start_time, name=target.name)
 
-    def fault_opened(self, fault: str, kind: str, targets: Sequence[Target]) -> None:
-        """A fault is about to hit these processes."""
-        self._write("opened", fault=fault, kind=kind, targets=tuple(targets))
+    def thing_made(self, name: str, undo: dict[str, Json]) -> None:
+        """Something that is no process is about to be made, and must not outlive the run.
+
+        Args:
+            name: What it is, unique in the run.
+            undo: How to be rid of it, by kind of thing; see `undo.UNDO`.
+        """
+        self._write("made", name=name, undo=undo)
+
+    def thing_gone(self, name: str) -> None:
+        """It is no more."""
+        self._write("gone", name=name)
+
+    def fault_opened(
+        self,
+        fault: str,
+        kind: str,
+        targets: Sequence[Target],
+        undo: dict[str, Json] | None = None,
+    ) -> None:
+        """A fault is about to hit these processes, and these things, by kind; see `undo.UNDO`."""
+        self._write("opened", fault=fault, kind=kind, targets=tuple(targets), undo=undo or {})
+
+    def fault_owes(self, fault: str, undo: dict[str, Json]) -> None:
+        """An opened fault is about to touch more things."""
+        self._write("owes", fault=fault, undo=undo)
 
     def fault_healed(self, fault: str) -> None:
         """A fault was undone."""
@@ -121,6 +145,7 @@ class Ledger:
         fault: str = "",
         kind: str = "",
         targets: tuple[Target, ...] = (),
+        undo: dict[str, Json] | None = None,
     ) -> None:
         line = LedgerLine(
             event=event,
@@ -133,6 +158,7 @@ class Ledger:
             fault=fault,
             kind=kind,
             targets=targets,
+            undo=undo or {},
             v=FORMAT_VERSION,
         )
         _append(self._file, msgspec.json.encode(line) + b"\n")
@@ -145,6 +171,19 @@ def _append(descriptor: int, line: bytes) -> None:
     os.fsync(descriptor)
 
 
+Thing = tuple[str, dict[str, Json]]
+"""A kind of thing, a key of `undo.UNDO`, and which one."""
+
+
+def things_of(undo: dict[str, Json]) -> list[Thing]:
+    """The things of an `undo` object, whose values are one object or a list of them."""
+    found: list[Thing] = []
+    for kind, value in undo.items():
+        each = value if isinstance(value, list) else [value]
+        found += [(kind, one) for one in each if isinstance(one, dict)]
+    return found
+
+
 @dataclass(slots=True)
 class LedgerState:
     """What a ledger says.
@@ -154,6 +193,8 @@ class LedgerState:
         boot: The boot that it ran in.
         processes: All that were started.
         open_faults: Opened and not healed, by id.
+        owed: What these must undo, by id: pairs of a kind of thing and one of it.
+        things: What the run itself made and did not take away, by name; likewise.
         closed: The run ended, or was healed.
         torn: The last line is incomplete.
     """
@@ -162,6 +203,8 @@ class LedgerState:
     boot: str = ""
     processes: list[Target] = field(default_factory=list)
     open_faults: dict[str, LedgerLine] = field(default_factory=dict)
+    owed: dict[str, list[Thing]] = field(default_factory=dict)
+    things: dict[str, list[Thing]] = field(default_factory=dict)
     closed: bool = False
     torn: bool = False
 
@@ -183,26 +226,23 @@ def read_ledger(path: Path) -> LedgerState:
             state.processes.append(Target(line.pid, line.start_time, line.name))
         elif line.event == "opened":
             state.open_faults[line.fault] = line
+            state.owed[line.fault] = things_of(line.undo)
+        elif line.event == "owes":
+            state.owed.setdefault(line.fault, []).extend(things_of(line.undo))
         elif line.event == "healed":
             state.open_faults.pop(line.fault, None)
+            state.owed.pop(line.fault, None)
+        elif line.event == "made":
+            state.things[line.name] = things_of(line.undo)
+        elif line.event == "gone":
+            state.things.pop(line.name, None)
         else:
             state.closed = True
     return state
 
 
-def open_ledgers(store_root: Path) -> list[Path]:
-    """The ledgers below a store that are not closed and whose owner is dead, sorted."""
-    found = []
-    for path in sorted(store_root.glob(f"*/*/{FILE_NAME}")):
-        if path.parent.parent.is_symlink() or path.parent.is_symlink():
-            continue
-        state = read_ledger(path)
-        if not state.closed and not _is_owned(state):
-            found.append(path)
-    return found
-
-
-def _is_owned(state: LedgerState) -> bool:
+def is_owned(state: LedgerState) -> bool:
+    """Whether another process that is alive owns the ledger."""
     return (
         state.owner is not None
         and state.boot == this_host().boot
@@ -211,66 +251,8 @@ def _is_owned(state: LedgerState) -> bool:
     )
 
 
-def heal(path: Path) -> list[str]:
-    """Undo what a dead run left open: continue what is stopped, kill what is left, and close it.
-
-    A process is touched only if its start time is still the one that the ledger names. Healing
-    twice does nothing more. Blocks until the killed processes are gone, for at most 5 s each.
-
-    Returns:
-        One plain sentence for each thing that was undone.
-
-    Raises:
-        LedgerInUseError: The run is alive.
-        OSError: A process may not be signalled, or the ledger not be written.
-    """
-    state = read_ledger(path)
-    if state.closed:
-        return []
-    if _is_owned(state):
-        assert state.owner is not None, state
-        raise LedgerInUseError(path, state.owner.pid)
-    done: list[str] = []
-    if state.boot == this_host().boot:
-        known = dict.fromkeys(state.processes)
-        known |= dict.fromkeys(t for fault in state.open_faults.values() for t in fault.targets)
-        for target in known:
-            done += _end(target, state)
-    for fault in state.open_faults.values():
-        names = ", ".join(target.name for target in fault.targets)
-        done.append(f"closed fault {fault.fault} on {names}")
-    _close(path, state)
-    return done
-
-
-def _end(target: Target, state: LedgerState) -> list[str]:
-    """Continue and kill one process, if it is still there."""
-    done = []
-    try:
-        with opened(target) as descriptor:
-            if is_stopped(target):
-                send(descriptor, signal.SIGCONT)
-                cause = next(
-                    (f.fault for f in state.open_faults.values() if target in f.targets), None
-                )
-                why = f", which fault {cause} had stopped" if cause else ""
-                done.append(f"continued {target.name} (pid {target.pid}){why}")
-            send(descriptor, signal.SIGKILL)
-            deadline_s = time.monotonic() + _GONE_WAIT_S
-            while is_alive(target) and time.monotonic() < deadline_s:
-                time.sleep(_POLL_S)
-    except ProcessGoneError:
-        return done
-    if is_alive(target):
-        done.append(
-            f"{target.name} (pid {target.pid}) does not die of SIGKILL; it hangs in the kernel"
-        )
-    else:
-        done.append(f"killed {target.name} (pid {target.pid}), left over from a dead run")
-    return done
-
-
-def _close(path: Path, state: LedgerState) -> None:
+def close_ledger(path: Path, state: LedgerState) -> None:
+    """Write that nothing of the run is left."""
     line = LedgerLine(
         event="closed", t_ns=time.monotonic_ns(), wall_ns=time.time_ns(), v=FORMAT_VERSION
     )

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 import trio
 
 from ..histories.faults import FaultEvent, FaultStage
 from .acts import Act, Evidence, NoBiteError, Stage
-from .clock_act import BumpClock
+from .events import BIT, HEALED, RECOVERED, Events, event_of
 from .fault import Fault
 from .ledger import Ledger
-from .log_act import FlipLog
-from .node_acts import KillNodes, PauseNode, TermNode
-from .plan import DEFAULTS, NemesisSettings
+from .registry import ACTS
 from .results import FaultResult
-from .supervisor_acts import StopSupervisor
-from .worker_act import KillWorker
+from .settings import DEFAULTS, NemesisSettings
 from .world import FaultRecorder, Target, World
 
-ACTS: Final[dict[str, Callable[[Fault, Stage], Act]]] = {
-    "kill-leader": KillNodes,
-    "kill-follower": KillNodes,
-    "kill-all": KillNodes,
-    "term-leader": TermNode,
-    "pause-leader": PauseNode,
-    "kill-supervisor": StopSupervisor,
-    "term-supervisor": StopSupervisor,
-    "kill-worker": KillWorker,
-    "bump-clock": BumpClock,
-    "flip-log": FlipLog,
-}
+__all__ = ["ACTS", "run_plan"]
 
 
 async def run_plan(
@@ -42,6 +28,9 @@ async def run_plan(
     recorder: FaultRecorder,
     settings: NemesisSettings = DEFAULTS,
     worker: int | None = None,
+    *,
+    events: Events | None = None,
+    time_limit_s: float = math.inf,
 ) -> list[FaultResult]:
     """Apply every fault at its time, counted from this call.
 
@@ -55,6 +44,8 @@ async def run_plan(
         recorder: Takes the events of `faults.jsonl`.
         settings: How long to wait for what.
         worker: Pid of the only worker that may be hit; None for any.
+        events: Of the run; those of the plan's own faults are announced here too.
+        time_limit_s: A fault whose event has not come by then does not happen.
 
     Returns:
         What became of each fault, in the plan's order.
@@ -62,12 +53,13 @@ async def run_plan(
     Raises:
         ExceptionGroup: Of `OSError`: a process cannot be started again, or the ledger not written.
     """
-    nemesis = _Nemesis(Stage(world, settings, set(), worker=worker), ledger, recorder)
+    stage = Stage(world, settings, set(), worker=worker, events=events or Events(), ledger=ledger)
+    nemesis = _Nemesis(stage, ledger, recorder)
     results = [FaultResult(fault, fault.target) for fault in plan]
     begun = trio.current_time()
     async with trio.open_nursery() as nursery:
         for result in results:
-            nursery.start_soon(nemesis.apply, result, begun + result.fault.at_s)
+            nursery.start_soon(nemesis.apply, result, begun, begun + time_limit_s)
     return results
 
 
@@ -77,9 +69,17 @@ class _Nemesis:
         self._ledger = ledger
         self._recorder = recorder
 
-    async def apply(self, result: FaultResult, due: float) -> None:
+    async def apply(self, result: FaultResult, begun: float, latest: float) -> None:
         """One fault from its time to its recovery."""
-        await trio.sleep_until(due)
+        fault = result.fault
+        if fault.after:
+            with trio.move_on_at(latest) as patience:
+                await self._stage.events.wait(fault.after)
+            if patience.cancelled_caught:
+                self._not_found(result, f"{fault.after} did not happen")
+                return
+            begun = trio.current_time()
+        await trio.sleep_until(begun + fault.at_s)
         act = ACTS[result.fault.kind](result.fault, self._stage)
         try:
             try:
@@ -109,6 +109,7 @@ class _Nemesis:
             else:
                 result.bit = True
                 self._note(result, act.pid, "effect", evidence)
+                self._announce(BIT, result)
                 await act.hold()
         finally:
             await self._heal(result, act)
@@ -118,6 +119,7 @@ class _Nemesis:
             result.reason = result.reason or f"{result.target} was not healthy after {wait_s:g} s"
         else:
             self._note(result, act.pid, "recovered", recovered)
+            self._announce(RECOVERED, result)
 
     async def _heal(self, result: FaultResult, act: Act) -> None:
         wait_s = self._stage.settings.heal_wait_s
@@ -131,6 +133,10 @@ class _Nemesis:
             evidence |= {"no_bite": result.reason}
         self._ledger.fault_healed(result.fault.id)
         self._note(result, act.pid, "healed", evidence)
+        self._announce(HEALED, result)
+
+    def _announce(self, stage: str, result: FaultResult) -> None:
+        self._stage.events.announce(event_of(stage, result.fault.id))
 
     def _note(
         self, result: FaultResult, pid: int | None, event: FaultStage, evidence: Evidence

@@ -6,7 +6,6 @@ import math
 import signal
 import time
 from contextlib import ExitStack
-from typing import Final
 
 import trio
 
@@ -32,10 +31,8 @@ from .process import (
     send_to,
     wait_stopped,
 )
-from .turns import ALL_NODES
+from .selectors import is_of_many, pick
 from .world import Target
-
-_LEADER: Final = "leader"
 
 
 class NodeAct:
@@ -93,7 +90,7 @@ class NodeAct:
         stage = self.stage
         before = stage.queue[: stage.queue.index(self.fault)] if self.fault in stage.queue else ()
         held = stage.claims.intersection(stage.world.nodes())
-        return not held and not any(fault.target == ALL_NODES for fault in before)
+        return not held and not any(is_of_many(fault.target) for fault in before)
 
     async def _claim(self) -> bool:
         """Take the target, if it exists, is free, and is nobody's turn before."""
@@ -103,7 +100,7 @@ class NodeAct:
         before = stage.queue[: stage.queue.index(self.fault)]
         if not nodes or stage.claims.intersection(nodes):
             return False
-        if any(fault.target == ALL_NODES for fault in before):
+        if any(is_of_many(fault.target) for fault in before):
             return False
         self.claimed = frozenset(nodes)
         stage.claims |= self.claimed
@@ -113,13 +110,8 @@ class NodeAct:
     def _pick(self, leader: str | None) -> tuple[str, ...]:
         if leader is None:
             return ()
-        nodes = tuple(self.stage.world.nodes())
-        if self.fault.target == _LEADER:
-            return (leader,)
-        if self.fault.target == ALL_NODES:
-            return nodes
-        free = [n for n in nodes if n != leader and n not in self.stage.claims]
-        return (free[self.fault.choice % len(free)],) if free else ()
+        fault, stage = self.fault, self.stage
+        return pick(fault.target, stage.world.nodes(), leader, stage.claims, fault.choice)
 
     async def hold(self) -> None:
         """Wait for the planned time, and see meanwhile whether another node takes the lead."""

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
-from msgspec import Meta
 
+from .events import UnknownEventError, fault_of
 from .fault import Fault
+from .options import check_options
 from .registry import NEMESES, NONE, NemesisSpec, UnknownNemesisError, check_names
+from .selectors import is_of_nodes, names_in
+from .settings import DEFAULTS, NemesisSettings
+from .spec import AT_ONCE
 from .turns import need_turns, take_turns
 
 # Spreads several nemeses over one interval; the golden ratio keeps any number of them apart.
@@ -24,47 +28,13 @@ _SPREAD: Final = 0.618034
 _CHOICES: Final = 1 << 16
 _FAULTS_MAX: Final = 100_000
 
-Seconds = Annotated[float, Meta(ge=0.01, le=3600)]
-
-
-class NemesisSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How faults are planned and how long the nemesis waits for things. All in seconds.
-
-    Attributes:
-        down_s: A killed or stopped process stays down for so long, give or take a quarter.
-        pause_s_min: Shortest pause.
-        pause_s_max: Longest pause.
-        first_s: When the first fault begins, plus at most half a second.
-        leader_wait_s: A fault waits so long for its target (a leader, a supervisor) to exist;
-            for twice `recover_wait_s` more while other faults hold nodes.
-        worker_wait_s: `kill-worker` waits so long for a worker that runs a job and holds others.
-        exit_wait_s: A killed process must be gone within this.
-        node_grace_s: A node must stop by itself within this after SIGTERM; then it is killed.
-        supervisor_grace_s: The same for the supervisor.
-        recover_wait_s: What was healed is watched for so long until it is healthy.
-        heal_wait_s: Healing that takes longer is given up.
-    """
-
-    down_s: Seconds = 2.0
-    pause_s_min: Seconds = 1.5
-    pause_s_max: Seconds = 3.0
-    first_s: Seconds = 3.0
-    leader_wait_s: Seconds = 8.0
-    worker_wait_s: Seconds = 4.0
-    exit_wait_s: Seconds = 5.0
-    node_grace_s: Seconds = 10.0
-    supervisor_grace_s: Seconds = 30.0
-    recover_wait_s: Seconds = 20.0
-    heal_wait_s: Seconds = 30.0
-
-    def __post_init__(self) -> None:
-        if self.pause_s_min > self.pause_s_max:
-            raise ValueError(
-                f"pause_s_min {self.pause_s_min:g} is above pause_s_max {self.pause_s_max:g}"
-            )
-
-
-DEFAULTS: Final = NemesisSettings()
+__all__ = [
+    "DEFAULTS",
+    "NemesisSettings",
+    "decode_plan",
+    "encode_plan",
+    "make_plan",
+]
 
 
 def make_plan(
@@ -128,8 +98,10 @@ def _drawn(
         for name, start_s in starts_s.items()
         for fault in _faults(NEMESES[name], seed, start_s, interval_s, settings, time_limit_s)
     ]
-    if need_turns(plan):
-        plan = take_turns(sorted(plan, key=_order), _healed_s)
+    holding = [fault for fault in plan if not NEMESES[fault.kind].overlaps]
+    if need_turns(holding):
+        beside = [fault for fault in plan if NEMESES[fault.kind].overlaps]
+        plan = beside + take_turns(sorted(holding, key=_order), _healed_s)
     return [fault for fault in plan if _healed_s(fault) <= time_limit_s]
 
 
@@ -186,22 +158,31 @@ def _fault(
     stream = _stream(seed, spec.name, number)
     # Milliseconds as integers: the same on every machine and Python.
     at_ms = round(slot_s * 1000) + stream.randrange(500)
-    if spec.target == "worker":
-        duration_ms = 0
-    elif spec.pauses:
-        least, most = round(settings.pause_s_min * 1000), round(settings.pause_s_max * 1000)
-        duration_ms = least + stream.randrange(most - least + 1)
-    else:
-        down_ms = round(settings.down_s * 1000)
-        duration_ms = down_ms - down_ms // 4 + stream.randrange(down_ms // 2 + 1)
+    duration_ms = _duration_ms(spec, stream, settings)
+    choice = stream.randrange(_CHOICES)
     return Fault(
         id=f"{spec.name}-{number}",
         kind=spec.name,
         target=spec.target,
         at_s=at_ms / 1000,
         duration_s=duration_ms / 1000,
-        choice=stream.randrange(_CHOICES),
+        choice=choice,
+        options={} if spec.draw is None else spec.draw(stream, settings),
     )
+
+
+def _duration_ms(spec: NemesisSpec, stream: random.Random, settings: NemesisSettings) -> int:
+    if spec.duration_s == AT_ONCE:
+        return 0
+    if spec.duration_s is not None:
+        least, most = (round(bound_s * 1000) for bound_s in spec.duration_s)
+    elif spec.pauses:
+        least, most = round(settings.pause_s_min * 1000), round(settings.pause_s_max * 1000)
+    else:
+        down_ms = round(settings.down_s * 1000)
+        least = down_ms - down_ms // 4
+        most = least + down_ms // 2
+    return least + stream.randrange(most - least + 1)
 
 
 def _stream(seed: int, name: str, number: int) -> random.Random:
@@ -211,7 +192,7 @@ def _stream(seed: int, name: str, number: int) -> random.Random:
 
 def encode_plan(plan: Sequence[Fault]) -> bytes:
     """Write a plan as JSON."""
-    return msgspec.json.encode(plan)
+    return msgspec.json.encode([fault.plain() for fault in plan])
 
 
 def decode_plan(data: bytes | str) -> tuple[Fault, ...]:
@@ -224,6 +205,16 @@ def decode_plan(data: bytes | str) -> tuple[Fault, ...]:
         plan = msgspec.json.decode(data, type=tuple[Fault, ...])
     except msgspec.MsgspecError as error:
         raise ValueError(f"not a plan: {error}") from None
+    check_plan(plan)
+    return tuple(sorted(plan, key=_order))
+
+
+def check_plan(plan: Sequence[Fault]) -> None:
+    """Refuse faults of unknown kinds, with targets, options or events that they cannot have.
+
+    Raises:
+        ValueError: One line that names the fault, the field, its value and what is allowed.
+    """
     seen: set[str] = set()
     for fault in plan:
         spec = NEMESES.get(fault.kind)
@@ -232,11 +223,41 @@ def decode_plan(data: bytes | str) -> tuple[Fault, ...]:
             raise UnknownNemesisError(
                 f"fault {fault.id}: unknown kind {fault.kind!r}; choose from: {choices}"
             )
-        if fault.target != spec.target:
-            raise ValueError(
-                f"fault {fault.id}: {fault.kind} hits {spec.target!r}, not {fault.target!r}"
-            )
+        _check_target(spec, fault)
+        check_options(spec, fault)
         if fault.id in seen:
             raise ValueError(f"two faults have the id {fault.id!r}")
         seen.add(fault.id)
-    return tuple(sorted(plan, key=lambda fault: (fault.at_s, fault.id)))
+    for fault in plan:
+        _check_event(fault, seen)
+
+
+def _check_target(spec: NemesisSpec, fault: Fault) -> None:
+    if fault.target in (spec.target, *spec.targets):
+        return
+    if spec.named and is_of_nodes(fault.target) and all(names_in(fault.target) or [""]):
+        return
+    if not spec.targets and not spec.named:
+        raise ValueError(
+            f"fault {fault.id}: {fault.kind} hits {spec.target!r}, not {fault.target!r}"
+        )
+    choices = ", ".join(dict.fromkeys((spec.target, *spec.targets)))
+    named = ", or nodes by name, such as n1+n3" if spec.named else ""
+    raise ValueError(
+        f"fault {fault.id}: target {fault.target!r} is not one of {fault.kind}; "
+        f"choose from: {choices}{named}"
+    )
+
+
+def _check_event(fault: Fault, ids: Collection[str]) -> None:
+    if not fault.after:
+        return
+    try:
+        awaited = fault_of(fault.after)
+    except UnknownEventError as error:
+        raise UnknownEventError(f"fault {fault.id}: after {error}") from None
+    if awaited is not None and (awaited not in ids or awaited == fault.id):
+        others = ", ".join(sorted(set(ids) - {fault.id})) or "there is no other"
+        raise ValueError(
+            f"fault {fault.id}: after {fault.after!r} names no other fault; choose from: {others}"
+        )

@@ -13,20 +13,19 @@ from typing import Final
 import msgspec
 
 from .fault import Fault
+from .selectors import NODES, is_of_many, is_of_nodes
 
-ALL_NODES: Final = "nodes"
+ALL_NODES: Final = NODES
 RECOVERY_S: Final = 3.0
 """Between a fault on all nodes and its neighbours, so that the one before has recovered."""
-
-_ONE_NODE: Final = ("leader", "follower")
 
 HealedS = Callable[[Fault], float]
 
 
 def need_turns(faults: Sequence[Fault]) -> bool:
     """Whether some faults hit all nodes, and others one of them."""
-    targets = {fault.target for fault in faults}
-    return ALL_NODES in targets and not targets.isdisjoint(_ONE_NODE)
+    targets = {fault.target for fault in faults if is_of_nodes(fault.target)}
+    return len({is_of_many(target) for target in targets}) > 1
 
 
 def take_turns(faults: Sequence[Fault], healed_s: HealedS) -> list[Fault]:
@@ -44,10 +43,11 @@ def take_turns(faults: Sequence[Fault], healed_s: HealedS) -> list[Fault]:
     kinds_free_s: dict[str, float] = {}
     begun_s = 0.0
     for fault in faults:
-        if fault.target not in (ALL_NODES, *_ONE_NODE):
+        if not is_of_nodes(fault.target):
             moved.append(fault)
             continue
-        free_s = free_for_all_s if fault.target == ALL_NODES else free_for_one_s
+        many = is_of_many(fault.target)
+        free_s = free_for_all_s if many else free_for_one_s
         # Nobody overtakes: one that came later must not keep one that waits from its turn.
         at_s = max(fault.at_s, free_s, begun_s, kinds_free_s.get(fault.kind, 0.0))
         put_off = msgspec.structs.replace(fault, at_s=round(at_s, 3))
@@ -56,6 +56,6 @@ def take_turns(faults: Sequence[Fault], healed_s: HealedS) -> list[Fault]:
         kinds_free_s[fault.kind] = healed_s(put_off)
         recovered_s = healed_s(put_off) + RECOVERY_S
         free_for_all_s = max(free_for_all_s, recovered_s)
-        if fault.target == ALL_NODES:
+        if many:
             free_for_one_s = max(free_for_one_s, recovered_s)
     return moved

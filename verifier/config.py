@@ -99,6 +99,7 @@ def supervisor_config(
             partitions=settings.partitions,
             prefetch=settings.prefetch,
             ack_async=settings.ack_async,
+            ack_batch=settings.ack_batch,
             pop_ahead=settings.pop_ahead,
             retry_after_s=settings.retry_after_s,
             block_for_s=settings.block_for_s,

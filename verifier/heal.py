@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..nemesis.ledger import LedgerInUseError, heal, open_ledgers
+from ..nemesis.healing import heal, open_ledgers
+from ..nemesis.ledger import LedgerInUseError
 
 
 def heal_store(store: Path) -> list[str]:

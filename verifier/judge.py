@@ -17,6 +17,7 @@ from ..histories.scenario import read_scenario
 from ..workloads.registry import WORKLOADS, WorkloadSpec
 from .breakdowns import INVARIANT, find_breakdowns, with_breakdowns
 from .errors import HarnessError
+from .fault_kinds import with_fault_kinds
 from .load import mix_of
 from .report import Outcome
 from .scenario import Scenario
@@ -42,6 +43,7 @@ def contract_of(scenario: Scenario) -> dict[str, Json]:
         prefetch=settings.prefetch,
         lease_s=settings.retry_after_s,
     )
+    contract = with_fault_kinds(contract, scenario.plan)
     if scenario.lane is not None:
         return scenario.lane.contract(contract).to_json()
     if scenario.soak is not None:

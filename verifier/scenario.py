@@ -138,7 +138,7 @@ class Scenario:
             settings=size | settings,
             bugs=list(self.bugs),
             versions=versions,
-            plan=[msgspec.to_builtins(fault) for fault in self.plan],
+            plan=[fault.plain() for fault in self.plan],
             contract=contract,
         )
 

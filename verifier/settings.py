@@ -62,6 +62,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     ack_async: Annotated[
         bool, Meta(extra=_about("system", "send a job's ack while the next one runs"))
     ] = True
+    ack_batch: Annotated[
+        int, Meta(ge=1, le=100, extra=_about("system", "finished jobs acked in one request"))
+    ] = 1
     pop_ahead: Annotated[
         bool, Meta(extra=_about("system", "ask for the next batch while the last job runs"))
     ] = True

@@ -1,12 +1,13 @@
 """The job driver that an application uses: jobs, dispatch, attempts, failed-job store."""
 
-from .after_commit import AfterCommit, flush_outbox
+from .after_commit import AfterCommit, AsyncAfterCommit
 from .application import Application, Job, JobSpec
 from .async_dispatcher import Dispatcher
 from .batches.dispatching import prepare_batch
 from .batches.handle import BatchHandle, UnknownBatchError
 from .batches.retrying import retry_batch
 from .batches.state import BatchState
+from .bulk import BulkResult
 from .chain import prepare_chain
 from .context import JobContext, MissingModel
 from .dispatch import Dispatch, DispatchResult, Step, prepare_dispatch, step
@@ -31,6 +32,7 @@ from .middleware import (
     WithoutOverlapping,
 )
 from .notifications import notification
+from .outbox import flush_outbox
 from .payload import NotAJobError, decode_job, payload_digest
 from .requeue import flush_failed, forget_failed, list_failed, prune_failed, retry_failed
 from .rules import JobRules, Middleware, Proceed
@@ -43,12 +45,14 @@ from .worker import run_worker
 __all__ = [
     "AfterCommit",
     "Application",
+    "AsyncAfterCommit",
     "AttemptAcked",
     "AttemptEnded",
     "AttemptStarting",
     "BatchHandle",
     "BatchReceived",
     "BatchState",
+    "BulkResult",
     "Cause",
     "ConnectionSettings",
     "Dispatch",

@@ -3,81 +3,36 @@
 What is dispatched inside is sent once the transaction has committed, and never if it rolls back.
 With the outbox it is written into the same transaction: a crash between commit and sending loses
 nothing, since `flush_outbox` sends what lies there, under the ids it was written with.
+
+A connection whose settings say `after_commit` has every dispatch on it wait for the transaction
+that it is made in; a dispatch may say otherwise itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Any, Final, Protocol, Unpack
-
-import msgspec
+from typing import Any, Final, Generic, TypeVar, Unpack
 
 from ..client import BrokerError
 from .application import Application
 from .chain import prepare_chain
 from .dispatch import Dispatch, DispatchOptions, DispatchResult, Step, prepare_dispatch
 from .log import log_event
-from .payload import JobBody
+from .outbox import DbConnection, Send, remove_from_outbox, write_to_outbox
 
-TABLE: Final = "atleastonce_outbox"
-
-_CREATE: Final = (
-    f"CREATE TABLE IF NOT EXISTS {TABLE} (id VARCHAR(255) PRIMARY KEY, dispatch TEXT NOT NULL)"
-)
+SendAsync = Callable[[Dispatch], Awaitable[DispatchResult]]
+S = TypeVar("S")
+C = TypeVar("C")
 
 
-class DbCursor(Protocol):
-    """What is needed of a DB-API cursor."""
+class _Transaction(Generic[S, C]):
+    """What waits for a commit: jobs with their senders, and what is called after them."""
 
-    def execute(self, operation: str, parameters: Any = ..., /) -> object:
-        """Run a statement."""
-
-    def fetchall(self) -> list[Any]:
-        """All rows."""
-
-    def close(self) -> object:
-        """Close it."""
-
-
-class DbConnection(Protocol):
-    """What is needed of a DB-API connection with parameters written as `?`, such as SQLite's."""
-
-    def cursor(self) -> Any:
-        """A new cursor."""
-
-    def commit(self) -> object:
-        """Commit."""
-
-    def rollback(self) -> object:
-        """Roll back."""
-
-
-class _Written(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A dispatch as the outbox holds it."""
-
-    queue: str
-    body: JobBody
-    delay_s: float
-    request_id: str
-    unique_for_s: float = 0.0
-    connection: str | None = None
-
-
-Send = Callable[[Dispatch], DispatchResult]
-
-
-class AfterCommit(AbstractContextManager["AfterCommit"]):
-    """`with dispatcher.after_commit(db) as later:` commits at its end, or rolls back and raises.
-
-    Attributes:
-        results: What became of the dispatches; filled after the commit. What could not be sent is
-            not among them: with the outbox it waits there.
-    """
-
-    def __init__(self, send: Send, connection: DbConnection, *, outbox: bool = True) -> None:
-        """Begin.
+    def __init__(self, send: S, connection: DbConnection, *, outbox: bool = True) -> None:
+        """Prepare.
 
         Args:
             send: Sends one.
@@ -86,10 +41,12 @@ class AfterCommit(AbstractContextManager["AfterCommit"]):
                 cannot be sent after the commit is lost, and the error raised.
         """
         self.results: list[DispatchResult] = []
+        self.is_open = False
         self._send = send
         self._connection = connection
         self._outbox = outbox
-        self._waiting: list[Dispatch] = []
+        self._waiting: list[tuple[Dispatch, S]] = []
+        self._calls: list[C] = []
 
     def dispatch(
         self,
@@ -113,12 +70,55 @@ class AfterCommit(AbstractContextManager["AfterCommit"]):
         """
         return self.add(prepare_chain(app, steps, **options))
 
-    def add(self, dispatch: Dispatch) -> str:
-        """Have a prepared job sent after the commit; returns its id."""
+    def add(self, dispatch: Dispatch, send: S | None = None) -> str:
+        """Have a prepared job sent after the commit, by another sender if so; returns its id."""
         if self._outbox:
-            _write(self._connection, dispatch)
-        self._waiting.append(dispatch)
+            write_to_outbox(self._connection, dispatch)
+        self._waiting.append((dispatch, send or self._send))
         return dispatch.body.id
+
+    def call(self, after: C) -> None:
+        """Have something called after the commit and the jobs; it is in no outbox."""
+        self._calls.append(after)
+
+    def _end(self, commits: bool) -> tuple[list[tuple[Dispatch, S]], list[C]]:
+        """Commit or roll back; returns what is to be sent and called now."""
+        waiting, calls = self._waiting, self._calls
+        self.is_open, self._waiting, self._calls = False, [], []
+        if not commits:
+            self._connection.rollback()
+            return [], []
+        self._connection.commit()
+        return waiting, calls
+
+    def _sent(self, dispatch: Dispatch, result: DispatchResult) -> None:
+        self.results.append(result)
+        if self._outbox:
+            remove_from_outbox(self._connection, dispatch)
+
+    def _not_sent(self, dispatch: Dispatch, error: BrokerError) -> None:
+        if not self._outbox:
+            raise error
+        log_event("dispatch stays in the outbox", job=dispatch.body.id, error=str(error))
+
+
+class AfterCommit(_Transaction[Send, Callable[[], object]], AbstractContextManager["AfterCommit"]):
+    """`with dispatcher.after_commit(db) as later:` commits at its end, or rolls back and raises.
+
+    Transactions do not nest: the end of an inner one commits what the outer one has done so far.
+
+    Attributes:
+        results: What became of the dispatches; filled after the commit. What could not be sent is
+            not among them: with the outbox it waits there.
+        is_open: Whether it has begun and has not ended.
+    """
+
+    _token: Token[AfterCommit | None]
+
+    def __enter__(self) -> AfterCommit:
+        self.is_open = True
+        self._token = _OPEN.set(self)
+        return self
 
     def __exit__(
         self,
@@ -126,76 +126,72 @@ class AfterCommit(AbstractContextManager["AfterCommit"]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        waiting, self._waiting = self._waiting, []
-        if kind is not None:
-            self._connection.rollback()
-            return
-        self._connection.commit()
-        if self._outbox:
-            self.results.extend(_send_written(self._send, self._connection, waiting))
-        else:
-            self.results.extend(self._send(dispatch) for dispatch in waiting)
+        _OPEN.reset(self._token)
+        waiting, calls = self._end(kind is None)
+        for dispatch, send in waiting:
+            try:
+                result = send(dispatch)
+            except BrokerError as failure:
+                self._not_sent(dispatch, failure)
+            else:
+                self._sent(dispatch, result)
+        for call in calls:
+            call()
 
 
-def flush_outbox(send: Send, connection: DbConnection) -> tuple[DispatchResult, ...]:
-    """Send what committed transactions have left in the outbox, such as after a crash.
+class AsyncAfterCommit(
+    _Transaction[SendAsync, Callable[[], Awaitable[object]]],
+    AbstractAsyncContextManager["AsyncAfterCommit"],
+):
+    """The same for trio tasks: `async with dispatcher.after_commit(db) as later:`.
 
-    Args:
-        send: Sends one; `SyncDispatcher.send`.
-        connection: The application's own, outside a transaction.
+    The database's own calls block the event loop while they run. Tasks that are started inside
+    are inside, too, until it ends.
 
-    Raises:
-        BrokerError: One could not be sent; it and those behind it stay.
+    Attributes:
+        results: See `AfterCommit`.
+        is_open: Whether it has begun and has not ended.
     """
-    cursor = connection.cursor()
-    cursor.execute(_CREATE)
-    cursor.execute(f"SELECT dispatch FROM {TABLE} ORDER BY id")
-    rows = [msgspec.json.decode(row[0], type=_Written) for row in cursor.fetchall()]
-    cursor.close()
-    connection.commit()
-    results: list[DispatchResult] = []
-    for row in rows:
-        dispatch = Dispatch(
-            row.queue, row.body, row.delay_s, row.request_id, row.unique_for_s, row.connection
-        )
-        results.append(send(dispatch))
-        _remove(connection, dispatch)
-    return tuple(results)
+
+    _token: Token[AsyncAfterCommit | None]
+
+    async def __aenter__(self) -> AsyncAfterCommit:
+        self.is_open = True
+        self._token = _OPEN_ASYNC.set(self)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _OPEN_ASYNC.reset(self._token)
+        waiting, calls = self._end(kind is None)
+        for dispatch, send in waiting:
+            try:
+                result = await send(dispatch)
+            except BrokerError as failure:
+                self._not_sent(dispatch, failure)
+            else:
+                self._sent(dispatch, result)
+        for call in calls:
+            await call()
 
 
-def _send_written(
-    send: Send, connection: DbConnection, waiting: list[Dispatch]
-) -> list[DispatchResult]:
-    """Send what was written; what cannot be sent stays in the outbox."""
-    results: list[DispatchResult] = []
-    for dispatch in waiting:
-        try:
-            results.append(send(dispatch))
-        except BrokerError as error:
-            log_event("dispatch stays in the outbox", job=dispatch.body.id, error=str(error))
-            continue
-        _remove(connection, dispatch)
-    return results
+_OPEN: Final[ContextVar[AfterCommit | None]] = ContextVar("open transaction", default=None)
+_OPEN_ASYNC: Final[ContextVar[AsyncAfterCommit | None]] = ContextVar(
+    "open transaction of tasks", default=None
+)
 
 
-def _write(connection: DbConnection, dispatch: Dispatch) -> None:
-    written = _Written(
-        queue=dispatch.queue,
-        body=dispatch.body,
-        delay_s=dispatch.delay_s,
-        request_id=dispatch.request_id,
-        unique_for_s=dispatch.unique_for_s,
-        connection=dispatch.connection,
-    )
-    text = msgspec.json.encode(written).decode()
-    cursor = connection.cursor()
-    cursor.execute(_CREATE)
-    cursor.execute(f"INSERT INTO {TABLE} (id, dispatch) VALUES (?, ?)", (dispatch.body.id, text))
-    cursor.close()
+def open_transaction() -> AfterCommit | None:
+    """The transaction that this code is in."""
+    found = _OPEN.get()
+    return found if found is not None and found.is_open else None
 
 
-def _remove(connection: DbConnection, dispatch: Dispatch) -> None:
-    cursor = connection.cursor()
-    cursor.execute(f"DELETE FROM {TABLE} WHERE id = ?", (dispatch.body.id,))
-    cursor.close()
-    connection.commit()
+def open_async_transaction() -> AsyncAfterCommit | None:
+    """The transaction that this task is in."""
+    found = _OPEN_ASYNC.get()
+    return found if found is not None and found.is_open else None

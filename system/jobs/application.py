@@ -181,6 +181,22 @@ class Application:
             raise ValueError(f"unknown connection {connection!r}; choose from: {names}")
         return settings
 
+    def set_dispatching(self, bulk_batch: int | None, after_commit: bool | None) -> None:
+        """Set both on all connections; None leaves one as it is. For the jobs of a worker."""
+        changes: dict[str, Any] = {}
+        if bulk_batch is not None:
+            changes["bulk_batch"] = bulk_batch
+        if after_commit is not None:
+            changes["after_commit"] = after_commit
+        if not changes:
+            return
+        if self.connection is not None:
+            self.connection = msgspec.structs.replace(self.connection, **changes)
+        self.connections = {
+            name: msgspec.structs.replace(settings, **changes)
+            for name, settings in self.connections.items()
+        }
+
     def encode_data(self, name: str, job_id: str, data: object) -> tuple[msgspec.Raw, bool]:
         """What a job is to be called with, as it travels; and whether it is sealed.
 

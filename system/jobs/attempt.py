@@ -125,7 +125,7 @@ def _call(
     try:
         # The alarm ends the attempt only between these two assignments.
         session.attempt = attempt
-        session.signals.arm(timeout_s)
+        session.signals.arm(_alarm_s(session, timeout_s))
         delivery = attempt.batch.deliveries[attempt.index]
         run_handler(session, delivery, spec, context, attempt.payload)
     except JobReleased as released:
@@ -144,6 +144,11 @@ def _call(
     finally:
         session.attempt = None
         session.signals.disarm()
+
+
+def _alarm_s(session: WorkerSession, timeout_s: float) -> float:
+    deferred = session.deferred
+    return timeout_s if deferred is None else deferred.alarm_s(timeout_s, time.monotonic_ns())
 
 
 def _batch_of(session: WorkerSession, delivery: Delivery) -> BatchHandle | None:

@@ -1,14 +1,15 @@
 """What a claimed batch owes the broker at any moment. Pure: no I/O, no clock.
 
-Every delivery is unstarted, running, acking (completed, its ack not confirmed), following (the
-same, and other jobs are pushed with the ack), retrying or burying (its retry or dead letter not
-confirmed) or closed. Because an ack completes everything before it in
-its partition, what is owed is decided per partition of the lease:
+Every delivery is unstarted, running, deferred (completed, its ack not sent), acking (completed, its
+ack not confirmed), following (the same, and other jobs are pushed with the ack), retrying or
+burying (its retry or dead letter not confirmed) or closed. Because an ack completes everything
+before it in its partition, what is owed is decided per partition of the lease:
 
 - an unstarted job owes an ack and a copy with its number unchanged;
 - a running job owes an ack and a copy with its run counted, but only if unstarted jobs wait behind
   it; alone it returns by its lease;
-- a completed job whose ack is not confirmed owes that ack, on the same condition;
+- a completed job whose ack was not sent owes that ack;
+- one whose ack was sent and is not confirmed owes it, on the same condition as a running job;
 - a job whose retry is not confirmed, or its ack with what follows, owes that same retry or ack
   with what follows, on the same condition;
 - a job whose dead letter is not confirmed owes what it owed before: its run counted if it ran.
@@ -39,6 +40,7 @@ class Stage(Enum):
 
     UNSTARTED = auto()
     RUNNING = auto()
+    DEFERRED = auto()
     ACKING = auto()
     FOLLOWING = auto()
     RETRYING = auto()
@@ -150,9 +152,16 @@ class Batch:
         self.since_ns = now_ns
         self._move(index, Stage.RUNNING)
 
+    def defer(self, index: int) -> None:
+        """It completed; its ack waits for others."""
+        assert self.stages[index] is Stage.RUNNING, f"{self.stages[index]} delivery is deferred"
+        self._stop_running(index)
+        self._move(index, Stage.DEFERRED)
+
     def ack(self, index: int) -> None:
         """It completed; its ack goes out next."""
-        assert self.stages[index] is Stage.RUNNING, f"{self.stages[index]} delivery is acked"
+        stage = self.stages[index]
+        assert stage in (Stage.RUNNING, Stage.DEFERRED), f"{stage} delivery is acked"
         self._stop_running(index)
         self._move(index, Stage.ACKING)
 
@@ -226,6 +235,8 @@ def _is_numbered(delivery: Delivery) -> bool:
 def _code(stage: Stage, waits_behind: bool) -> Code:
     if stage is Stage.UNSTARTED:
         return Code.UNSTARTED
+    if stage is Stage.DEFERRED:
+        return Code.ACK
     if stage is Stage.CLOSED or not (waits_behind or stage is Stage.BURYING):
         return Code.NOTHING
     return _OWED[stage]

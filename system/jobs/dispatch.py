@@ -36,11 +36,11 @@ class DispatchResult:
 
     Attributes:
         job_id: The job.
-        status: `queued`, `duplicate`, `scheduled` or `rescheduled`.
+        status: `queued`, `duplicate`, `scheduled` or `rescheduled`; `waiting` until a commit.
         partition: Partition it goes to.
         offset: Offset of its message; None when it is delayed or unique.
         digest: SHA-256 of its data, hex.
-        answered_by: The node that answered, `host:port`.
+        answered_by: The node that answered, `host:port`; empty while it waits.
         tries: How many tries it took.
         holder: Of a unique job that is a duplicate: the job that keeps it out, which may be itself.
     """
@@ -66,6 +66,7 @@ class Dispatch:
         request_id: Id that every try carries.
         unique_for_s: Lifetime of its lock, from when it is sent; only of a unique job.
         connection: Connection that it is sent on; None is the dispatcher's own.
+        after_commit: Whether it waits for the commit of an open transaction.
     """
 
     queue: str
@@ -74,6 +75,7 @@ class Dispatch:
     request_id: str
     unique_for_s: float = 0.0
     connection: str | None = None
+    after_commit: bool = False
 
     @property
     def partition(self) -> str:
@@ -95,6 +97,10 @@ class Dispatch:
         if self.delay_s > 0:
             return broker.timers([self.timer()])
         return broker.push([self.item()])
+
+    def waiting(self) -> DispatchResult:
+        """What is said of it while it waits for a commit."""
+        return DispatchResult(self.body.id, "waiting", self.partition, None, self.digest, "", 0)
 
     def with_body(self, body: JobBody) -> Dispatch:
         """The same job, with more in its body."""
@@ -201,6 +207,8 @@ class DispatchOptions(TypedDict, total=False):
             None takes `retry_for_s` of the registration, from now.
         connection: Connection to send it on; absent or None takes the registration's.
         catch: A registered job or function that is called once when the job is given up.
+        after_commit: Whether it waits for the commit of an open transaction; absent or None leaves
+            it to the connection's settings.
     """
 
     job_id: str | None
@@ -214,6 +222,7 @@ class DispatchOptions(TypedDict, total=False):
     retry_until: datetime | None
     connection: str | None
     catch: CallbackRef | None
+    after_commit: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +285,22 @@ def prepare_dispatch(
     )
     request_id = options.get("request_id") or uuid.uuid4().hex
     unique_for_s = 0.0 if spec is None else spec.rules.unique_for_s or 0.0
-    delay_s = _delay_s(options)
-    return Dispatch(settings.queue, body, delay_s, request_id, unique_for_s, connection)
+    chosen_wait = options.get("after_commit")
+    return Dispatch(
+        settings.queue,
+        body,
+        _delay_s(options),
+        request_id,
+        unique_for_s,
+        connection,
+        settings.after_commit if chosen_wait is None else chosen_wait,
+    )
+
+
+def bulk_batch_of(target: Application | ConnectionSettings, connection: str | None) -> int:
+    """Jobs of a bulk dispatch that go in one request on a connection of a target."""
+    settings = target.route(connection) if isinstance(target, Application) else target
+    return settings.bulk_batch
 
 
 def chosen_client(connection: str | None, own: C, routes: Mapping[str, C]) -> C:

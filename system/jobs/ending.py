@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 
 from ..client import BrokerError, Popped, SyncClient
 from ..client import calls as broker
+from .ack_batching import confirm_handed_back, read_last_acks
 from .batch import Batch, Stage
 from .debts import Code, Debt, hand_back_operations
 from .delivery import read_delivery
@@ -99,6 +100,8 @@ def hand_back(session: WorkerSession, batch: Batch) -> bool:
         return False
     if not result.success:
         log_event("hand-back refused", lease=batch.lease, error=result.error or result.reason)
+    else:
+        confirm_handed_back(session, batch)
     return result.success
 
 
@@ -124,6 +127,7 @@ def _withdraw(session: WorkerSession) -> _Held:
     # Without a batch of its own, the session writes nothing into the journal any more.
     current, session.batch = session.batch, None
     _read_last_ack(session)
+    read_last_acks(session)
     ahead = _read_last_pop(session)
     pop_id = session.pop_id if session.journal.is_popping else None
     return _Held(current, ahead, pop_id)

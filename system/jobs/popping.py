@@ -48,7 +48,7 @@ def pop_ahead(session: WorkerSession, batch: Batch, index: int) -> None:
     settings = session.settings
     if not settings.pop_ahead or session.pending_pop is not None or session.signals.stopping:
         return
-    is_full = len(batch.deliveries) >= settings.prefetch or "pop-ahead-always" in session.bugs
+    is_full = len(batch.deliveries) >= session.asked or "pop-ahead-always" in session.bugs
     if not is_full or batch.next_unstarted(index) is not None:
         return
     if session.last_job_s >= settings.lease_s * AHEAD_SHARE_MAX:
@@ -63,6 +63,8 @@ def send_pop(session: WorkerSession, wait_s: float) -> None:
     It carries one id until it has brought a batch: when a node claimed for it and died before it
     could answer, the next pop is a repeat of that one and gets that claim, uncharged.
     """
+    if session.sizing is not None:
+        session.asked = session.sizing.jobs
     session.journal.set_pop(session.pop_id)
     requested_ns = time.monotonic_ns()
     pending = session.pops.send(_pop_call(session, wait_s), request_id=session.pop_id)
@@ -165,7 +167,7 @@ def _pop_call(session: WorkerSession, wait_s: float) -> Call[Popped]:
     return broker.pop(
         settings.queue,
         group=settings.consumer_group,
-        batch=settings.prefetch,
+        batch=session.asked,
         partitions=min(settings.partitions, POP_PARTITIONS_MAX),
         lease_s=settings.lease_s,
         wait_s=wait_s,

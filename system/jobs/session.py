@@ -21,9 +21,11 @@ from ..client import (
 from ..client.records import AckResult
 from .application import Application
 from .batch import Batch
+from .deferred_acks import DeferredAcks
 from .failed import FailedStore
 from .journal import POP_ID_BYTES, JournalWriter
 from .leasewire import LeaseChannel
+from .prefetching import AutoPrefetch
 from .runtimes import RuntimeWriter
 from .settings import WorkerSettings
 from .shared_state import SharedState
@@ -95,8 +97,11 @@ class WorkerSession:
         self.batch: Batch | None = None
         self.held: set[str] = set()
         self.pending_ack: PendingAck | None = None
+        self.deferred = DeferredAcks(settings.ack_batch) if settings.ack_batch > 1 else None
         self.pending_pop: PendingPop | None = None
         self.pop_id = new_pop_id()
+        self.sizing = AutoPrefetch() if settings.prefetch == "auto" else None
+        self.asked = 1 if settings.prefetch == "auto" else settings.prefetch
         self.attempt: RunningAttempt | None = None
         self.failing_since_ns: int | None = None
         self.runtimes = RuntimeWriter(settings.state_dir, self.pid) if settings.telemetry else None

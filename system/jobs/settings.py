@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from ..client import ClientOptions, Endpoint, SecurityFiles, load_security
+from .prefetching import AUTO_MAX
 
 PARTITIONS_MAX: Final = 1024
 POP_PARTITIONS_MAX: Final = 64
@@ -34,6 +35,9 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         try_timeout_s: How long one try of a request may take.
         deadline_s: How long a request is retried in all.
         security: What a guarded broker asks for.
+        bulk_batch: Jobs of a bulk dispatch in one request, at most.
+        after_commit: Whether a dispatch in an open transaction of the application waits for its
+            commit, unless it says otherwise itself; see `after_commit`.
     """
 
     endpoints: tuple[tuple[str, int], ...]
@@ -44,6 +48,8 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     try_timeout_s: float = 5.0
     deadline_s: float = 30.0
     security: SecurityFiles | None = None
+    bulk_batch: int = 100
+    after_commit: bool = False
 
     def __post_init__(self) -> None:
         """Refuse values that cannot work.
@@ -52,6 +58,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
             SettingError: Names the value and what is allowed.
         """
         _check_queue(self.endpoints, self.queue, self.partitions, self.consumer_group)
+        _require_bulk_batch(self.bulk_batch)
 
     def client_endpoints(self) -> tuple[Endpoint, ...]:
         """The nodes as the client wants them."""
@@ -78,8 +85,9 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         state_dir: Where journal and exit marker lie; private to the supervisor.
         consumer_group: Group that the worker pops as.
         partitions: Partitions the queue is spread over; one pop claims 64 of them at most.
-        prefetch: Jobs asked for in one pop, 1 to 1000.
+        prefetch: Jobs asked for in one pop, 1 to 1000; `auto` follows how long jobs take.
         ack_async: Put a finished job's ack on the wire and start the next job before its answer.
+        ack_batch: Finished jobs acked in one request; see `ack_batching`.
         pop_ahead: Ask for the next batch while the last job of a full batch runs.
         retry_after_s: Lease of a popped batch, at least 1; the broker counts whole seconds of it.
         block_for_s: How long an idle pop waits at the broker, but a quarter of the lease at most.
@@ -100,6 +108,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         bugs: Planted defects.
         code_version: Passed through for the application's records.
         security: What a guarded broker asks for; the files are read when a worker starts.
+        bulk_batch: Of the application's connections, for what its jobs dispatch; None leaves it.
+        after_commit: Likewise.
     """
 
     queue: str
@@ -107,8 +117,9 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     state_dir: str
     consumer_group: str = "jobs"
     partitions: int = 64
-    prefetch: int = 1
+    prefetch: int | Literal["auto"] = 1
     ack_async: bool = False
+    ack_batch: int = 1
     pop_ahead: bool = False
     retry_after_s: float = 90.0
     block_for_s: float = 0.0
@@ -129,6 +140,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     bugs: tuple[str, ...] = ()
     code_version: str = ""
     security: SecurityFiles | None = None
+    bulk_batch: int | None = None
+    after_commit: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuse values that cannot work.
@@ -138,8 +151,16 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """
         _check_queue(self.endpoints, self.queue, self.partitions, self.consumer_group)
         _require(
-            1 <= self.prefetch <= PREFETCH_MAX,
-            f"prefetch is {self.prefetch}; allowed: 1 to {PREFETCH_MAX}",
+            self.prefetch == "auto" or 1 <= self.prefetch <= PREFETCH_MAX,
+            f"prefetch is {self.prefetch}; allowed: 1 to {PREFETCH_MAX}, or auto",
+        )
+        _require(
+            1 <= self.ack_batch <= self.prefetch_max,
+            f"ack_batch is {self.ack_batch}; allowed: 1 to prefetch, {self.prefetch_max}",
+        )
+        _require(
+            self.ack_batch == 1 or not self.ack_async,
+            f"ack_batch is {self.ack_batch}; with ack_async only 1 is allowed",
         )
         _require(
             self.retry_after_s > self.timeout_s,
@@ -148,6 +169,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         _require(
             self.retry_after_s >= 1, f"retry_after_s is {self.retry_after_s:g}; allowed: 1 or more"
         )
+        _require_bulk_batch(self.bulk_batch)
         for name in ("try_timeout_s", "deadline_s", "settle_timeout_s"):
             value = float(getattr(self, name))
             _require(value > 0, f"{name} is {value:g}; it must be above 0")
@@ -165,6 +187,11 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             _require(value >= 0, f"{name} is {value:g}; it must not be negative")
 
     @property
+    def prefetch_max(self) -> int:
+        """Jobs that a pop asks for at most."""
+        return AUTO_MAX if self.prefetch == "auto" else self.prefetch
+
+    @property
     def lease_s(self) -> int:
         """Lease that a pop asks for, whole seconds."""
         return int(self.retry_after_s)
@@ -172,6 +199,12 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def client_endpoints(self) -> tuple[Endpoint, ...]:
         """The nodes as the client wants them."""
         return tuple(Endpoint(host, port) for host, port in self.endpoints)
+
+
+def _require_bulk_batch(bulk_batch: int | None) -> None:
+    _require(
+        bulk_batch is None or bulk_batch >= 1, f"bulk_batch is {bulk_batch}; allowed: 1 or more"
+    )
 
 
 def _check_queue(

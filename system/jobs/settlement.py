@@ -10,6 +10,7 @@ import time
 
 from ..client import AckResult, BrokerError, Call
 from ..client import calls as broker
+from .ack_batching import defer_ack, may_wait, settle_deferred
 from .batch import Batch, Stage
 from .batches.state import Mark
 from .context import error_text
@@ -27,7 +28,7 @@ from .unique import ack_with, free_operations
 def ack_completed(
     session: WorkerSession, batch: Batch, index: int, run: str, mark: Mark = Mark.DONE
 ) -> None:
-    """Ack a completed job; with `ack_async` its answer is read later.
+    """Ack a completed job; with `ack_async` its answer is read later, with `ack_batch` it waits.
 
     A job that something follows is acked together with that, and its answer is waited for.
 
@@ -38,6 +39,9 @@ def ack_completed(
         run: The run that completed.
         mark: How the batch that it is a member of counts it.
     """
+    if session.deferred is not None and may_wait(batch.deliveries[index]):
+        defer_ack(session, batch, index, run)
+        return
     # One write of the journal, below, tells both ends: until then it owes an ack that was
     # confirmed, as it does while that answer is on its way.
     settle_ack(session, record=False)
@@ -80,12 +84,14 @@ def _complete_with_followers(
 
 
 def settle_ack(session: WorkerSession, *, record: bool = True) -> None:
-    """Read the answer of an ack that is out, if one is.
+    """Read the answer of an ack that is out, if one is, and send the acks that wait.
 
     Args:
         session: The worker.
         record: Whether to bring the journal up to date; the caller does so next, if not.
     """
+    if session.deferred is not None:
+        settle_deferred(session)
     waiting = session.pending_ack
     if waiting is None:
         return

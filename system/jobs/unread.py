@@ -24,7 +24,7 @@ def unread_call(settings: WorkerSettings, pop_id: str) -> Call[Popped]:
         settings.queue,
         group=settings.consumer_group,
         partition=f"unread-{pop_id}",
-        batch=settings.prefetch,
+        batch=settings.prefetch_max,
         lease_s=settings.lease_s,
     )
 

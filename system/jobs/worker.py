@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ..client import BrokerError
+from .ack_batching import send_in_time, settle_deferred
 from .application import Application
 from .attempt import pick_up
 from .batch import Batch, Stage
@@ -42,6 +43,7 @@ def run_worker(app: Application, settings: WorkerSettings) -> int:
         Exit status: 0 after a stop or a recycling, 12 at the memory limit, 1 when the master's
         lease channel broke or the broker refuses this worker's pops.
     """
+    app.set_dispatching(settings.bulk_batch, settings.after_commit)
     signals = WorkerSignals()
     session = WorkerSession(app, settings, signals)
     signals.install(lambda: _alarm(session), lambda: _hangup(session))
@@ -101,14 +103,21 @@ def _run_batch(session: WorkerSession, batch: Batch) -> None:
         if session.channel.is_broken():
             raise LeaseChannelBrokenError("closed by the master")
         pop_ahead(session, batch, index)
+        if session.deferred is not None and session.deferred.is_due(time.monotonic_ns()):
+            settle_deferred(session)
         if batch.stages[index] is Stage.UNSTARTED:
             handled = session.handled
             pick_up(session, batch, index)
             if session.runtimes is not None and session.handled > handled:
                 session.runtimes.note(session.last_job_s)
+            if session.sizing is not None and session.handled > handled:
+                session.sizing.note(session.last_job_s)
             if session.settings.rest_s > 0 and not _is_over(session):
+                settle_deferred(session)
                 session.signals.pause(session.settings.rest_s)
         index = batch.next_unstarted(index)
+    if session.deferred is not None and not _is_over(session):
+        settle_deferred(session)
 
 
 def _is_over(session: WorkerSession) -> bool:
@@ -136,6 +145,10 @@ def resident_bytes() -> int:
 def _alarm(session: WorkerSession) -> None:
     attempt = session.attempt
     if attempt is None or session.is_foreign():
+        return
+    left_s = send_in_time(session, attempt)
+    if left_s is not None:
+        session.signals.arm(left_s)
         return
     session.attempt = None
     end_by_timeout(session, attempt)

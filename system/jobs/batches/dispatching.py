@@ -47,6 +47,8 @@ class BatchOptions(TypedDict, total=False):
         batch_id: Its id; absent or None mints one.
         connection: Connection of all members, for those that name none.
         keep_s: How long it is known after its last change, seconds; 30 days.
+        after_commit: Whether it waits for the commit of an open transaction; absent or None leaves
+            it to its first member.
     """
 
     name: str
@@ -57,6 +59,7 @@ class BatchOptions(TypedDict, total=False):
     batch_id: str | None
     connection: str | None
     keep_s: int
+    after_commit: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +70,13 @@ class BatchDispatch:
         state: Its row as it begins.
         members: Its jobs.
         connection: Connection that it is sent on; None is the dispatcher's own.
+        after_commit: Whether it waits for the commit of an open transaction.
     """
 
     state: BatchState
     members: tuple[Dispatch, ...]
     connection: str | None
+    after_commit: bool = False
 
     def send(self, client: SyncClient) -> None:
         """Write its row and push its members.
@@ -160,7 +165,8 @@ def prepare_batch(
         created_at=time.time(),
         keep_s=options.get("keep_s", KEEP_S),
     )
-    return BatchDispatch(state, members, used)
+    waits = options.get("after_commit")
+    return BatchDispatch(state, members, used, members[0].after_commit if waits is None else waits)
 
 
 def _member(

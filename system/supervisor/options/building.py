@@ -93,7 +93,6 @@ def _pool(name: str, pool: PoolOptions, options: Options) -> PoolConfig:
 
 def _worker(pool: PoolOptions, options: Options) -> WorkerSettings:
     driver = options.driver
-    assert isinstance(driver.prefetch, int), "a prefetch that was refused"
     waits_s = driver.request_waits_s[: driver.request_tries - 1]
     if waits_s:
         waits_s += waits_s[-1:] * (driver.request_tries - 1 - len(waits_s))
@@ -105,6 +104,7 @@ def _worker(pool: PoolOptions, options: Options) -> WorkerSettings:
         partitions=driver.partitions,
         prefetch=driver.prefetch,
         ack_async=driver.ack_async,
+        ack_batch=driver.ack_batch,
         pop_ahead=driver.pop_ahead,
         retry_after_s=pool.retry_after_s,
         block_for_s=driver.block_for_s,
@@ -120,6 +120,8 @@ def _worker(pool: PoolOptions, options: Options) -> WorkerSettings:
         try_timeout_s=driver.request_timeout_s,
         deadline_s=driver.request_tries * driver.request_timeout_s + sum(waits_s),
         security=security_files(driver),
+        bulk_batch=driver.bulk_batch,
+        after_commit=driver.after_commit,
     )
 
 

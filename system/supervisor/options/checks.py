@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ...client import SecurityFilesError, load_security
+from ...jobs.prefetching import AUTO_MAX
 from ..core.renewal import RETRY_US
 from .budget import (
     heartbeat_timeout_s,
@@ -13,7 +14,7 @@ from .budget import (
     renewal_interval_s,
     shutdown_grace_s,
 )
-from .shapes import DAY_S, DriverOptions, Options, PoolOptions, security_files
+from .shapes import DAY_S, Options, PoolOptions, security_files
 
 Finding = tuple[tuple[str, ...], str]
 """The paths of the options that are looked at, and the line."""
@@ -108,11 +109,11 @@ def _check_driver(options: Options) -> Iterator[Finding]:
             ("driver.ack_batch", "driver.ack_async"),
             f"driver.ack_batch is {driver.ack_batch}; with driver.ack_async only 1 is allowed",
         )
-    if driver.prefetch != "auto" and driver.ack_batch > driver.prefetch:
+    most = AUTO_MAX if driver.prefetch == "auto" else driver.prefetch
+    if driver.ack_batch > most:
         yield (
             ("driver.ack_batch", "driver.prefetch"),
-            f"driver.ack_batch is {driver.ack_batch}; allowed: driver.prefetch at most, "
-            f"{driver.prefetch}",
+            f"driver.ack_batch is {driver.ack_batch}; allowed: driver.prefetch at most, {most}",
         )
     if driver.lease_renewal and not options.master.lease_service:
         yield (
@@ -197,30 +198,13 @@ def _check_times(path: str, pool: PoolOptions, options: Options) -> Iterator[Fin
 
 def _check_unserved(options: Options) -> Iterator[Finding]:
     """Refuse what this supervisor does not do, rather than pretend."""
-    master, driver = options.master, options.driver
+    master = options.master
     if not master.prefork:
         yield ("master.prefork",), "master.prefork is false; workers are always forked"
     if master.remote_status:
         yield (
             ("master.remote_status",),
             "master.remote_status is true; the status is a file, and is not published",
-        )
-    if driver.prefetch == "auto":
-        yield ("driver.prefetch",), "driver.prefetch is auto; want a number: 1 to 1000"
-    if driver.ack_batch > 1 and not driver.ack_async:
-        yield (
-            ("driver.ack_batch",),
-            f"driver.ack_batch is {driver.ack_batch}; every job is acknowledged by itself: want 1",
-        )
-    if driver.bulk_batch != DriverOptions().bulk_batch:
-        yield (
-            ("driver.bulk_batch",),
-            f"driver.bulk_batch is {driver.bulk_batch}; a dispatch sends one job: leave it out",
-        )
-    if driver.after_commit:
-        yield (
-            ("driver.after_commit",),
-            "driver.after_commit is true; a dispatch knows no surrounding transaction",
         )
 
 

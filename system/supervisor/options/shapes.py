@@ -70,8 +70,9 @@ class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
         ack_async: Put an ack on the wire and start the next job before its answer.
         pop_ahead: Ask for the next batch while the last job of a full one runs.
         block_for_s: How long an idle pop waits at the broker.
-        bulk_batch: Jobs of a bulk dispatch in one request.
-        after_commit: Whether a dispatch waits for the surrounding transaction.
+        bulk_batch: Jobs of a bulk dispatch in one request; none: the application's.
+        after_commit: Whether a dispatch waits for the surrounding transaction; none: the
+            application's.
         request_tries: Tries of one request.
         request_waits_s: Pauses before the second, third, … try.
         request_timeout_s: How long one try may take.
@@ -96,8 +97,8 @@ class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
     ack_async: bool = False
     pop_ahead: bool = False
     block_for_s: Seconds = 0.0
-    bulk_batch: Number = 100
-    after_commit: bool = False
+    bulk_batch: Number | None = None
+    after_commit: bool | None = None
     request_tries: Number = 3
     request_waits_s: tuple[Seconds, ...] = (1.0, 2.0)
     request_timeout_s: Duration = 30.0

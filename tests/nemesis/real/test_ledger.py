@@ -14,13 +14,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from atleastonce.nemesis.ledger import (
-    Ledger,
-    LedgerInUseError,
-    heal,
-    open_ledgers,
-    read_ledger,
-)
+from atleastonce.nemesis.healing import heal, open_ledgers
+from atleastonce.nemesis.ledger import Ledger, LedgerInUseError, read_ledger
 from atleastonce.nemesis.process import (
     ProcessGoneError,
     is_alive,
@@ -97,8 +92,8 @@ def assert_healed(ledger_path: Path, left_over: list[Target]) -> None:
     store = ledger_path.parent.parent.parent
     assert open_ledgers(store) == [ledger_path]
     assert heal(ledger_path) == [
-        f"killed n1 (pid {running.pid}), left over from a dead run",
         f"continued n2 (pid {stopped.pid}), which fault pause-leader-1 had stopped",
+        f"killed n1 (pid {running.pid}), left over from a dead run",
         f"killed n2 (pid {stopped.pid}), left over from a dead run",
         "closed fault pause-leader-1 on n2",
     ]

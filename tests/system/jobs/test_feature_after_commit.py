@@ -11,7 +11,7 @@ import pytest
 
 from atleastonce.system.client import BrokerError, ClientOptions, Endpoint, SyncClient
 from atleastonce.system.jobs import AfterCommit, JobContext, SyncDispatcher, flush_outbox, step
-from atleastonce.system.jobs.after_commit import TABLE
+from atleastonce.system.jobs.outbox import TABLE
 
 from .one_node import Site
 

@@ -37,6 +37,7 @@ from .deliveries import make_app
 from .machine_broker import GROUP, QUEUE, MachineNode
 
 PARTITIONS = ("p-0000", "p-0001", "p-0002")
+WAITING_MAX = 3
 
 Request = tuple[str, str, Any]
 
@@ -52,6 +53,7 @@ class Run:
     completed: set[str] = field(default_factory=set)
     started: set[str] = field(default_factory=set)
     pause_ms: int = 0
+    waiting: list[int] = field(default_factory=list)
 
     def record(self) -> None:
         batch = self.batch
@@ -72,6 +74,8 @@ class Run:
                 continue
             ending = endings[int(delivery.job_id.removeprefix("j"))]
             if ending == "unrun":
+                yield from self.waiting_is_sent()
+            if ending == "unrun":
                 self.unacked_is_settled(late)
                 late = None
                 yield from self.unrun(index)
@@ -84,6 +88,17 @@ class Run:
                 self.unacked_is_settled(late)
                 late = None
                 yield
+            if ending == "deferred":
+                self.completed.add(delivery.job_id)
+                self.waiting.append(index)
+                if len(self.waiting) == WAITING_MAX or self.batch.next_unstarted(index) is None:
+                    yield from self.waiting_is_sent()
+                else:
+                    self.batch.defer(index)
+                    self.record()
+                    yield
+                continue
+            yield from self.waiting_is_sent()
             if ending == "completed":
                 self.completed.add(delivery.job_id)
                 self.batch.ack(index)
@@ -111,6 +126,26 @@ class Run:
                 self.batch.close(place)
             self.record()
             yield
+
+    def waiting_is_sent(self) -> Iterator[None]:
+        """What waited goes out in one request."""
+        if not self.waiting:
+            return
+        for index in self.waiting:
+            self.batch.ack(index)
+        self.record()
+        yield
+        acks = [self.ack(index, "completed")[2] for index in self.waiting]
+        body = {"consumerGroup": GROUP, "acknowledgments": acks}
+        self.in_flight = ("POST", "/api/v1/ack/batch", body)
+        yield
+        self.deliver()
+        yield
+        for index in self.waiting:
+            self.batch.close(index)
+        self.waiting.clear()
+        self.record()
+        yield
 
     def unacked_is_settled(self, late: int | None) -> None:
         """The answer of the ack that was sent before this job."""
@@ -272,7 +307,9 @@ def dead_letters(node: MachineNode) -> list[str]:
     jobs=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=6),
     redeliveries=st.integers(0, 2),
     endings=st.lists(
-        st.sampled_from(["completed", "completed", "follow", "retry", "dlq", "unrun"]),
+        st.sampled_from(
+            ["completed", "completed", "deferred", "deferred", "follow", "retry", "dlq", "unrun"]
+        ),
         min_size=6,
         max_size=6,
     ),
@@ -319,6 +356,7 @@ def check(run: Run, debts: tuple[Debt, ...], arrives: str) -> None:
         times = len(numbers) + buried.count(name)
         assert times <= 1, f"{name} comes back {numbers}, buried {buried.count(name)}"
         if name in run.completed and stage is not Stage.RUNNING:
+            assert stage is not Stage.DEFERRED or numbers == [], f"{name} runs again: {numbers}"
             # Its ack may be lost, and then it comes back with its run counted: at least once.
             assert numbers in ([], [number + 1]), f"{name} completed as {number}: {numbers}"
             assert delivery.body is not None

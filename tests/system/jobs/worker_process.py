@@ -152,6 +152,11 @@ class Bench:
             return [line[0] for line in lines]
         return [line[2] for line in lines if line[0] == name]
 
+    def times_ns(self, name: str) -> list[int]:
+        """CLOCK_MONOTONIC of every record of a name."""
+        lines = [json.loads(line) for line in self._log.read_bytes().split(b"\n")[:-1]]
+        return [line[1] for line in lines if line[0] == name]
+
     def wait_for(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition holds."""
         self.broker.wait_for(condition)

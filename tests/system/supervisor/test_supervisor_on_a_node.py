@@ -95,6 +95,27 @@ def test_a_killed_workers_unstarted_jobs_run_again_as_first_attempts_within_a_se
     assert depth(node_port).pending == 0
 
 
+def test_jobs_of_a_killed_worker_whose_acks_waited_do_not_run_again(
+    on_node: Supervised, node_port: int
+) -> None:
+    on_node.config["worker"].update(ack_async=False, ack_batch=4, prefetch=4)
+    gate = on_node.root / "gate"
+    push(node_port, "quick", "ab", gate)
+    push(node_port, "until_file", "cd", gate)
+    on_node.start()
+    wait_for(lambda: "c" in on_node.running(), f"job c\n{on_node.log()}")
+    assert depth(node_port).pending == 4
+    os.kill(on_node.running()["c"], signal.SIGKILL)
+    gate.touch()
+    wait_for(lambda: len(on_node.notes("done")) >= 4, f"the jobs\n{on_node.log()}")
+    (line,) = on_node.lines("handbacks.jsonl")
+    assert (line["result"], line["unstarted"], line["ran"]) == ("sent", ["d"], ["c"])
+    starts = [(note[2], note[3]) for note in on_node.notes("started")]
+    assert starts == [("a", "1"), ("b", "1"), ("c", "1"), ("c", "2"), ("d", "1")]
+    assert on_node.stop() == 0
+    assert depth(node_port).pending == 0
+
+
 def test_a_pause_and_a_restart_charge_nobody(on_node: Supervised, node_port: int) -> None:
     gate = on_node.root / "gate"
     on_node.allow_long_jobs()

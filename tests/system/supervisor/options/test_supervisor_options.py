@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from atleastonce.system.jobs.settings import WorkerSettings
+from atleastonce.system.jobs.settings import ConnectionSettings, WorkerSettings
 from atleastonce.system.supervisor.config import SupervisorConfig, find_problems, parse_config
 from atleastonce.system.supervisor.options.budget import heartbeat_timeout_s, loop_budget_s
 from atleastonce.system.supervisor.options.building import build_config
@@ -57,8 +57,9 @@ def test_the_defaults_are_those_of_the_reference() -> None:
         64,
         1,
         1,
-        100,
+        None,
     )
+    assert ConnectionSettings(endpoints=(("h", 1),)).bulk_batch == 100
     assert (driver.request_tries, driver.request_waits_s, driver.request_timeout_s) == (
         3,
         (1, 2),
@@ -113,6 +114,12 @@ def test_pools_come_in_order_of_declaration_and_variables_find_them(tmp_path: Pa
         (("master.shutdown_grace_s=60",), ["shutdown_grace_s is 60", "timeout_s, 60"]),
         (("pools.q.retry_after_s=60",), ["retry_after_s is 60", "exceed timeout_s, 60"]),
         (("driver.prefetch=2",), ["driver.prefetch is 2", "needs driver.lease_renewal"]),
+        (("driver.prefetch=auto",), ["driver.prefetch is auto", "needs driver.lease_renewal"]),
+        (("driver.ack_batch=2",), ["driver.ack_batch is 2", "driver.prefetch at most, 1"]),
+        (
+            ("driver.prefetch=auto", "driver.lease_renewal=on", "driver.ack_batch=17"),
+            ["driver.ack_batch is 17", "driver.prefetch at most, 16"],
+        ),
         (("driver.pop_ahead=on",), ["driver.pop_ahead", "needs driver.lease_renewal"]),
         (
             (
@@ -150,7 +157,7 @@ def test_pools_come_in_order_of_declaration_and_variables_find_them(tmp_path: Pa
         (("master.app",), ["no value", "KEY=VALUE"]),
         (("master.prefork=false",), ["always forked"]),
         (("master.remote_status=true",), ["not published"]),
-        (("driver.after_commit=true",), ["after_commit"]),
+        (("driver.bulk_batch=0",), ["driver.bulk_batch is 0", "1 or more or none"]),
     ],
 )
 def test_a_refusal_is_one_line_that_names_the_value_and_what_is_allowed(
@@ -211,6 +218,21 @@ def test_one_try_with_prefetch_only_warns() -> None:
 def test_none_takes_the_default_that_depends_on_others() -> None:
     resolved = given("master.shutdown_grace_s=none", "pools.q.timeout_s=80")
     assert build_config(resolved.checked()).shutdown_grace_s == 95
+
+
+def test_what_jobs_dispatch_is_the_applications_unless_the_driver_says_so() -> None:
+    plain = build_config(given().checked()).worker
+    assert (plain.bulk_batch, plain.after_commit) == (None, None)
+    chosen = given("driver.bulk_batch=7", "driver.after_commit=true").checked()
+    worker = build_config(chosen).worker
+    assert (worker.bulk_batch, worker.after_commit) == (7, True)
+
+
+def test_prefetch_and_ack_batch_reach_the_workers() -> None:
+    resolved = given("driver.prefetch=auto", "driver.lease_renewal=on", "driver.ack_batch=8")
+    worker = build_config(resolved.checked()).worker
+    assert (worker.prefetch, worker.ack_batch) == ("auto", 8)
+    assert msgspec.json.decode(msgspec.json.encode(worker), type=type(worker)) == worker
 
 
 def test_options_come_to_a_configuration_that_the_master_takes() -> None:
