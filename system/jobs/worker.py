@@ -55,7 +55,7 @@ def run_worker(app: Application, settings: WorkerSettings) -> int:
         descriptor = session.channel.fileno()
         if descriptor is not None:
             signals.watch_hangup(descriptor)
-        status = _consume(session)
+        status = consume(session)
     except LeaseChannelBrokenError as error:
         log_event("lease channel broken", level="error", error=str(error))
         session.close_connections()
@@ -65,7 +65,8 @@ def run_worker(app: Application, settings: WorkerSettings) -> int:
     return status
 
 
-def _consume(session: WorkerSession) -> int:
+def consume(session: WorkerSession) -> int:
+    """Pop and run until it is over, then settle and close; see `run_worker`."""
     outages = 0
     while not _is_over(session):
         asked_ns = time.monotonic_ns()

@@ -12,7 +12,6 @@ the master is gone it kills the workers, reaps them and ends.
 from __future__ import annotations
 
 import encodings.idna  # noqa: F401 (the first connection needs it; here all workers share it)
-import gc
 import os
 import select
 import signal
@@ -26,7 +25,9 @@ from typing import Final
 from ..jobs.application import Application
 from ..jobs.exitmark import take_mark
 from ..jobs.journal import read_debts
+from ..jobs.rehearsal import rehearse
 from .application import LoadError, load_application
+from .fork_memory import prepare_to_fork
 from .forkwire import (
     Boot,
     BootFailed,
@@ -168,7 +169,7 @@ def _note(number: int, frame: object) -> None:
 
 
 def boot(spec: str) -> Application:
-    """Load the application and make its memory ready to be shared.
+    """Load the application.
 
     Raises:
         LoadError: It cannot be loaded, or it left a thread or a connection behind, which would
@@ -186,8 +187,6 @@ def boot(spec: str) -> Application:
         )
     if opened := open_sockets() - sockets:
         raise LoadError(f"loading {spec} left {len(opened)} sockets open; open them in the jobs")
-    gc.collect()
-    gc.freeze()
     return app
 
 
@@ -195,6 +194,12 @@ def _thread_names() -> str:
     """Name the threads that Python knows of beside this one; others have none."""
     names = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
     return f" ({', '.join(names)})" if names else ""
+
+
+def practise(state_dir: Path) -> None:
+    """Run the workers' loop dry; before the application is there, which may change anything."""
+    if not rehearse(state_dir / "rehearsal"):
+        Logbook("fork-server").warning("no rehearsal: workers share less memory")
 
 
 def _read_boot(lines: Lines) -> Boot | None:
@@ -222,6 +227,8 @@ def main(reply_fd: int) -> int:
         return 0
     os.set_inheritable(request.generation_fd, False)
     began = time.monotonic()
+    if request.loads:
+        practise(Path(request.deaths).parent)
     try:
         app = boot(request.app) if request.loads else None
         timeouts_s = load_apart(request.app) if app is None else own_timeouts_s(app)
@@ -230,6 +237,8 @@ def main(reply_fd: int) -> int:
             traceback.print_exception(error.__cause__)
         os.write(reply_fd, encode(BootFailed(str(error))))
         return 1
+    if app is not None:
+        prepare_to_fork()
     ready = Ready(round(time.monotonic() - began, 3), timeouts_s)
     os.write(reply_fd, encode(ready))
     ForkServer(app, request, reply_fd, master).serve(lines)

@@ -37,7 +37,7 @@ from .sized_pool import build_crews
 from .statedir import StateDirectory
 from .worker_view import view_workers
 
-STATUS_S: Final = 0.25
+STATUS_S: Final = 0.5
 STATUS_S_MIN: Final = 0.02
 KILL_AGAIN_S: Final = 1.0
 KILLS_OF_WORKERS: Final = 5
@@ -136,6 +136,7 @@ class Master:
                 nursery.start_soon(self._desk.keep)
                 nursery.start_soon(follow_maintenance, self._directory.root, self._fleet.maintain)
                 nursery.start_soon(leases.serve, listener)
+                nursery.start_soon(leases.keep)
                 await self._serve(leases)
                 nursery.cancel_scope.cancel()
         if self._publisher is not None:
