@@ -60,6 +60,7 @@ class FaultKinds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     pause: tuple[str, ...] = ()
     worker: tuple[str, ...] = ()
     supervisor: tuple[str, ...] = ()
+    stepwise: tuple[str, ...] = ()
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -19,7 +19,8 @@ class FaultWindow:
     """One fault that bit, from "seen in effect" to "seen at work again" plus the recovery bound.
 
     One of a supervisor begins when it was opened: a master that is asked to stop is seen in effect
-    only when its last worker is done, and the others left long before.
+    only when its last worker is done, and the others left long before. So does one of several
+    steps.
 
     Attributes:
         fault: The fault.
@@ -102,6 +103,6 @@ def _window(fault: Fault, recovery_ns: int, end_ns: int, kinds: FaultKinds) -> F
         healed = fault.effect_ns if fault.kind in kinds.worker else end_ns
     recovered = healed if fault.recovered_ns is None else max(healed, fault.recovered_ns)
     begun = fault.effect_ns
-    if fault.kind in kinds.supervisor and fault.opened_ns is not None:
+    if fault.kind in (*kinds.supervisor, *kinds.stepwise) and fault.opened_ns is not None:
         begun = min(begun, fault.opened_ns)
     return FaultWindow(fault, begun, healed, recovered + recovery_ns)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -44,7 +44,10 @@ class FaultEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """All events of one fault; a time is None where the event was not seen (ns)."""
+    """All events of one fault; a time is None where the event was not seen (ns).
+
+    `evidence` is what the nemesis told with each event.
+    """
 
     id: str
     kind: str
@@ -54,6 +57,7 @@ class Fault:
     effect_ns: int | None
     healed_ns: int | None
     recovered_ns: int | None
+    evidence: Mapping[FaultStage, Mapping[str, Json]] = field(default_factory=dict, compare=False)
 
     @property
     def bit(self) -> bool:
@@ -89,4 +93,5 @@ def _fault(id_: str, stages: dict[FaultStage, FaultEvent]) -> Fault:
         effect_ns=time_of("effect"),
         healed_ns=time_of("healed"),
         recovered_ns=time_of("recovered"),
+        evidence={stage: event.evidence for stage, event in stages.items()},
     )

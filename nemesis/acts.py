@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -64,6 +64,16 @@ class Stage:
         """
         assert self.ledger is not None, f"fault {fault.id} owes {undo}, and there is no ledger"
         self.ledger.fault_owes(fault.id, undo)
+
+    def will_touch(self, fault: Fault, targets: Sequence[Target]) -> None:
+        """Write down processes that `choose` itself is about to stop for a moment."""
+        assert self.ledger is not None, f"fault {fault.id} has no ledger"
+        self.ledger.fault_opened(fault.id, fault.kind, targets)
+
+    def has_left(self, fault: Fault) -> None:
+        """Write down that `choose` left all of these as they were."""
+        assert self.ledger is not None, f"fault {fault.id} has no ledger"
+        self.ledger.fault_healed(fault.id)
 
 
 class Act(Protocol):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from .ledger import (
     read_ledger,
 )
 from .process import ProcessGoneError, is_alive, is_stopped, opened, send, send_to
+from .strays import find_strays
 from .undo import UNDO, Phase, UndoError
 from .world import Target
 
@@ -74,6 +76,7 @@ def heal(path: Path) -> list[str]:
             elif phase is Phase.KILL:
                 for target in _processes(state):
                     done += _kill(target)
+                done += _kill_strays(state.mark)
     for fault in state.open_faults.values():
         names = ", ".join(target.name for target in fault.targets)
         done.append(f"closed fault {fault.fault} on {names}" if names else f"closed {fault.fault}")
@@ -125,6 +128,23 @@ def _continue(state: LedgerState) -> list[str]:
         cause = next((f.fault for f in state.open_faults.values() if target in f.targets), None)
         why = f", which fault {cause} had stopped" if cause else ""
         done.append(f"continued {target.name} (pid {target.pid}){why}")
+    return done
+
+
+def _kill_strays(mark: str) -> list[str]:
+    """Kill what the run's processes have started, until none of it is left."""
+    done: list[str] = []
+    deadline_s = time.monotonic() + _GONE_WAIT_S
+    while mark and time.monotonic() < deadline_s:
+        strays = find_strays(mark)
+        if not strays:
+            break
+        for stray in strays:
+            with suppress(ProcessGoneError):
+                send_to(stray, signal.SIGKILL)
+                told = f"killed {stray.name}, left over from a dead run"
+                done += [told] if told not in done else []
+        time.sleep(_POLL_S)
     return done
 
 

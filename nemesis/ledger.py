@@ -41,6 +41,7 @@ class LedgerLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         fault: Id of the fault.
         kind: Of the fault.
         targets: The processes that the fault hits.
+        mark: What stands in the environment of all that the run starts; in the first line.
         undo: What else must be undone, by kind of thing; see `undo.UNDO`.
     """
 
@@ -54,6 +55,7 @@ class LedgerLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fault: str = ""
     kind: str = ""
     targets: tuple[Target, ...] = ()
+    mark: str = ""
     undo: dict[str, Json] = {}
     v: int = msgspec.field(default=0)
 
@@ -77,15 +79,19 @@ class Ledger:
 
     Each call returns after an fsync, about 0.2 ms.
 
+    Args:
+        path: The file.
+        mark: What stands in the environment of all that the run starts; see `strays`.
+
     Raises:
         OSError: The disk refuses; nothing may be broken then.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, mark: str = "") -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o644)
         pid = os.getpid()
-        self._write("run", boot=this_host().boot, pid=pid, start_time=start_time(pid))
+        self._write("run", boot=this_host().boot, pid=pid, start_time=start_time(pid), mark=mark)
         directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(directory)
@@ -139,6 +145,7 @@ class Ledger:
         event: LedgerEvent,
         *,
         boot: str = "",
+        mark: str = "",
         pid: int = 0,
         start_time: str = "",
         name: str = "",
@@ -152,6 +159,7 @@ class Ledger:
             t_ns=time.monotonic_ns(),
             wall_ns=time.time_ns(),
             boot=boot,
+            mark=mark,
             pid=pid,
             start_time=start_time,
             name=name,
@@ -191,6 +199,7 @@ class LedgerState:
     Attributes:
         owner: The process that ran it; None if not even the first line is there.
         boot: The boot that it ran in.
+        mark: What stands in the environment of all that it started; empty if nothing does.
         processes: All that were started.
         open_faults: Opened and not healed, by id.
         owed: What these must undo, by id: pairs of a kind of thing and one of it.
@@ -201,6 +210,7 @@ class LedgerState:
 
     owner: Target | None = None
     boot: str = ""
+    mark: str = ""
     processes: list[Target] = field(default_factory=list)
     open_faults: dict[str, LedgerLine] = field(default_factory=dict)
     owed: dict[str, list[Thing]] = field(default_factory=dict)
@@ -222,6 +232,7 @@ def read_ledger(path: Path) -> LedgerState:
         if line.event == "run":
             state.owner = Target(line.pid, line.start_time, "verify")
             state.boot = line.boot
+            state.mark = line.mark
         elif line.event == "process":
             state.processes.append(Target(line.pid, line.start_time, line.name))
         elif line.event == "opened":

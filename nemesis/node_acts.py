@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import signal
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 
 import trio
 
+from ..histories.ops import Json
 from .acts import (
     POLL_S,
     Evidence,
@@ -18,7 +20,6 @@ from .acts import (
     check_killed,
     exit_of,
     see_gone,
-    send_or_no_bite,
     terminate,
 )
 from .fault import Fault
@@ -32,7 +33,7 @@ from .process import (
     wait_stopped,
 )
 from .selectors import is_of_many, pick
-from .world import Target
+from .world import Target, World
 
 
 class NodeAct:
@@ -61,7 +62,7 @@ class NodeAct:
 
     def context(self) -> Evidence:
         """See `Act`."""
-        return {"leader": self.leader}
+        return {"leader": self.leader, "nodes": describe(self.stage.world, self.claimed)}
 
     async def choose(self) -> tuple[Target, ...]:
         """See `Act`."""
@@ -152,7 +153,7 @@ class NodeAct:
 
 
 class KillNodes(NodeAct):
-    """kill-leader, kill-follower, kill-all: SIGKILL, stay down, start again."""
+    """kill-leader, kill-follower, kill-all, kill-nodes: SIGKILL, stay down, start again."""
 
     async def bite(self) -> Evidence:
         """See `Act`."""
@@ -191,33 +192,49 @@ class TermNode(NodeAct):
 
 
 class PauseNode(NodeAct):
-    """pause-leader: SIGSTOP, seen stopped, SIGCONT, seen running."""
+    """pause-leader, pause-nodes: SIGSTOP, seen stopped, SIGCONT, seen running."""
 
     async def bite(self) -> Evidence:
         """See `Act`."""
-        target = self.targets[0]
         begun_s = time.monotonic()
-        send_or_no_bite(target, signal.SIGSTOP)
-        if not await wait_stopped(target, True, self.stage.settings.exit_wait_s):
-            raise NoBiteError(f"{target.name} was not seen stopped")
+        with ExitStack() as stack:
+            for descriptor in _open_all(stack, self.targets):
+                send(descriptor, signal.SIGSTOP)
+        for target in self.targets:
+            if not await wait_stopped(target, True, self.stage.settings.exit_wait_s):
+                raise NoBiteError(f"{target.name} was not seen stopped")
         self.bitten_s = time.monotonic()
         return {"state": "T", "confirmed_ms": round((self.bitten_s - begun_s) * 1000, 3)}
 
     async def heal(self) -> Evidence:
         """See `Act`."""
-        target = self.targets[0]
-        was_stopped = is_stopped(target)
-        try:
-            send_to(target, signal.SIGCONT)
-        except ProcessGoneError:
+        was_stopped = all(is_stopped(target) for target in self.targets)
+        gone = []
+        for target in self.targets:
+            try:
+                send_to(target, signal.SIGCONT)
+            except ProcessGoneError:
+                gone.append(target)
+        living = [target for target in self.targets if target not in gone]
+        if not living:
             return {"gone": True}
-        runs = await wait_stopped(target, False, self.stage.settings.exit_wait_s)
+        wait_s = self.stage.settings.exit_wait_s
+        runs = all([await wait_stopped(target, False, wait_s) for target in living])
         stopped_s = round(time.monotonic() - self.bitten_s, 3) if was_stopped else 0.0
         return self.seen_meanwhile() | {
             "stopped_to_the_end": was_stopped,
             "stopped_s": stopped_s,
             "runs": runs,
         }
+
+
+def describe(world: World, nodes: Iterable[str]) -> dict[str, Json]:
+    """Role and state of nodes, as each said last: for the evidence of what a fault hit."""
+    states = world.last_states()
+    return {
+        node: {"role": states[node].role or "silent", "state": states[node].word}
+        for node in sorted(nodes)
+    }
 
 
 def _open_all(stack: ExitStack, targets: tuple[Target, ...]) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from .acts import MakeAct
@@ -38,15 +38,15 @@ class UnknownNemesisError(ValueError):
     """A name that no nemesis has, or a combination that makes no sense."""
 
 
-def check_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names if they exist and fit together.
+def check_names(names: Sequence[str], packages: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the names, of nemeses or of these packages, if they exist and fit together.
 
     Raises:
         UnknownNemesisError: One line that names the value and the choices.
     """
     for name in names:
-        if name not in NEMESES:
-            choices = ", ".join(NEMESES)
+        if name not in NEMESES and name not in packages:
+            choices = ", ".join((*NEMESES, *packages))
             raise UnknownNemesisError(f"unknown nemesis {name!r}; choose from: {choices}")
     if not names:
         raise UnknownNemesisError(f"no nemesis named; choose from: {', '.join(NEMESES)}")

@@ -15,7 +15,7 @@ from .settings import NemesisSettings
 NONE: Final = "none"
 
 Family = Literal["", "process", "network", "disk", "clock", "membership"]
-Takes = Literal["node", "lost", "pause", "worker", "supervisor"]
+Takes = Literal["node", "lost", "pause", "worker", "supervisor", "stepwise"]
 Draw = Callable[[random.Random, NemesisSettings], dict[str, Json]]
 
 AT_ONCE: Final = (0.0, 0.0)
@@ -31,11 +31,13 @@ class NemesisSpec:
         sentence: What it does.
         target: The selector of its faults unless a plan says another; empty for `none`.
         targets: All selectors that it takes; empty if `target` is the only one.
+        drawn: Selectors of which each fault draws one in place of `target`; all are taken.
         named: Whether it also takes nodes by name, such as `n1+n3`.
         family: The group that it belongs to.
         needs: Powers that the run's level must have.
         takes: What its faults take away, in a contract's words: a `node` (a worker's way to the
-            broker), what may charge a lease (`lost`), a `pause`, a `worker`, a `supervisor`.
+            broker), what may charge a lease (`lost`), a `pause`, a `worker`, a `supervisor`;
+            `stepwise` if it is seen in effect only after its last step.
         options: What its faults can be told; each field has a default. None if nothing.
         draw: Draws options from a fault's own stream. None leaves the defaults.
         nodes_min: So many nodes keep a quorum, or return as one, while it acts.
@@ -49,6 +51,7 @@ class NemesisSpec:
     sentence: str
     target: str = ""
     targets: tuple[str, ...] = ()
+    drawn: tuple[str, ...] = ()
     named: bool = False
     family: Family = ""
     needs: frozenset[str] = frozenset()

@@ -60,7 +60,7 @@ class StopSupervisor:
                     self.claimed = frozenset({_SUPERVISOR})
                     stage.claims |= self.claimed
                     self.target = target
-                    self.workers = _living(stage.world.workers())
+                    self.workers = living(stage.world.workers())
                     return (target,)
                 await trio.sleep(POLL_S)
         raise NoBiteError(f"no supervisor that another fault does not hold for {wait_s:g} s")
@@ -72,7 +72,7 @@ class StopSupervisor:
         if self.fault.kind == "term-supervisor":
             return await terminate(self.stage, self.target, self.stage.settings.supervisor_grace_s)
         # Workers that came since the choice are watched too.
-        self.workers = _living(self.stage.world.workers())
+        self.workers = living(self.stage.world.workers())
         send_or_no_bite(self.target, signal.SIGKILL)
         status = await exit_of(self.stage, self.target)
         check_killed(self.target, status)
@@ -109,7 +109,7 @@ class StopSupervisor:
         return {"ready_after_s": round(time.monotonic() - begun_s, 3)}
 
 
-def _living(views: Iterable[WorkerView]) -> list[Target]:
+def living(views: Iterable[WorkerView]) -> list[Target]:
     """The workers that can still be identified."""
     found = []
     for view in views:

@@ -13,9 +13,8 @@ from typing import Final
 import msgspec
 
 from .fault import Fault
-from .selectors import NODES, is_of_many, is_of_nodes
+from .selectors import is_of_many, is_of_nodes
 
-ALL_NODES: Final = NODES
 RECOVERY_S: Final = 3.0
 """Between a fault on all nodes and its neighbours, so that the one before has recovered."""
 

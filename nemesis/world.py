@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from ..histories.faults import FaultEvent
 from .process import start_time
@@ -46,6 +46,7 @@ class WorkerView:
         since_ns: CLOCK_MONOTONIC of the last change of state.
         leases: Batches that it holds: the current one, and one popped ahead.
         unstarted: Jobs that it holds and has not begun; None if nobody knows.
+        unacked: Jobs whose end the broker may not have heard of; None if nobody knows.
     """
 
     pid: int
@@ -54,6 +55,41 @@ class WorkerView:
     since_ns: int
     leases: int
     unstarted: int | None = None
+    unacked: int | None = None
+
+
+LAG_MIN: Final = 8
+"""A node that has more committed entries left to apply than this is catching up."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """A node in its own words.
+
+    Attributes:
+        role: leader, follower, candidate and so on; empty if it is silent.
+        term: Its term.
+        lag: Committed entries that it knows of and has not applied.
+        applied: The last entry that it has applied.
+        is_healthy: Whether it serves and knows a leader.
+    """
+
+    role: str = ""
+    term: int = 0
+    lag: int = 0
+    applied: int = 0
+    is_healthy: bool = False
+
+    @property
+    def word(self) -> str:
+        """Its state in a word or two: silent, electing, catching up, settling, healthy."""
+        if not self.role:
+            return "silent"
+        if "candidate" in self.role:
+            return "electing"
+        if self.lag > LAG_MIN:
+            return "catching up"
+        return "healthy" if self.is_healthy else "settling"
 
 
 class World(Protocol):
@@ -64,6 +100,12 @@ class World(Protocol):
 
     async def leader(self) -> str | None:
         """The node that leads, as the nodes say now; None if none does."""
+
+    async def node_state(self, node: str) -> NodeState:
+        """What a node says of itself now."""
+
+    def last_states(self) -> Mapping[str, NodeState]:
+        """What each node last said of itself, without asking."""
 
     def node_process(self, node: str) -> Target:
         """The process that a node runs in, or ran in last."""
@@ -91,6 +133,9 @@ class World(Protocol):
 
     def supervisor_process(self) -> Target | None:
         """The supervisor's master; None while it is down."""
+
+    def fork_server(self) -> Target | None:
+        """The process that workers are forked from; None while there is none."""
 
     async def start_supervisor(self) -> None:
         """Start the supervisor, which is down. Returns before it is ready."""

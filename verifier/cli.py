@@ -93,11 +93,20 @@ def main() -> None:
 @click.option("--nodes", type=int, default=None, help="Nodes of the broker; 3, or the lane's own.")
 @click.option("--workers", type=int, default=4, show_default=True, help="Worker processes.")
 @click.option(
+    "--plan",
+    "plan_path",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="A file of faults, as verify plan prints it, in place of --nemesis.",
+)
+@click.option(
+    "--swarm", is_flag=True, help="The seed draws which nemeses there are, and how often."
+)
+@click.option(
     "--time-limit",
     type=float,
-    default=40,
-    show_default=True,
-    help="Seconds of load and of faults.",
+    default=None,
+    help="Seconds of load and of faults; the plan's own, or 40.",
 )
 @click.option(
     "--rate", type=float, default=None, help="Operations a second; the workload has a default."
@@ -116,11 +125,13 @@ def main() -> None:
 def run(
     workload: str,
     nemesis: str,
+    plan_path: Path | None,
+    swarm: bool,
     lane: str,
     profile: str,
     nodes: int | None,
     workers: int,
-    time_limit: float,
+    time_limit: float | None,
     rate: float | None,
     interval: float,
     seed: int | None,
@@ -136,15 +147,17 @@ def run(
     """
     from .commands import Output, run_and_judge
     from .lane_scenario import make_any_scenario
-    from .scenario import Request
+    from .planning import load_plan, time_limit_of
+    from .request import Request
 
+    plan = None if plan_path is None else load_plan(plan_path)
     scenario = make_any_scenario(
         Request(
             workload=workload,
-            nemeses=tuple(name.strip() for name in nemesis.split(",")) if nemesis else (),
+            nemeses=_names(nemesis),
             nodes=3 if nodes is None else nodes,
             workers=workers,
-            time_limit_s=time_limit,
+            time_limit_s=time_limit_of(time_limit, plan),
             rate=rate,
             interval_s=interval,
             seed=seed,
@@ -153,9 +166,70 @@ def run(
             lane=lane,
             profile=profile,
             lane_nodes=nodes,
+            plan=plan,
+            swarm=swarm,
         )
     )
     return run_and_judge(scenario, store, Output(as_json, quiet))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",")) if text else ()
+
+
+@main.command()
+@click.argument("workload", default="")
+@click.option("--nemesis", metavar="NAME[,NAME...]", default="", help="As of verify run.")
+@click.option(
+    "--plan",
+    "plan_path",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="A file of faults and combinators to check and expand.",
+)
+@click.option("--swarm", is_flag=True, help="As of verify run.")
+@click.option("--nodes", type=int, default=3, show_default=True, help="Nodes of the broker.")
+@click.option("--time-limit", type=float, default=None, help="As of verify run.")
+@click.option("--interval", type=float, default=5, show_default=True, help="As of verify run.")
+@click.option("--seed", type=int, default=None, help="Of the plan; drawn if left out.")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="As of verify run.")
+def plan(
+    workload: str,
+    nemesis: str,
+    plan_path: Path | None,
+    swarm: bool,
+    nodes: int,
+    time_limit: float | None,
+    interval: float,
+    seed: int | None,
+    settings: Sequence[str],
+) -> None:
+    """Print the plan of faults that verify run would carry out, as a file that --plan takes."""
+    from .plan_command import plan_lines, plan_text
+    from .planning import load_plan, time_limit_of
+    from .scenario import Request, make_scenario
+
+    file = None if plan_path is None else load_plan(plan_path)
+    scenario = make_scenario(
+        Request(
+            workload=workload,
+            nemeses=_names(nemesis),
+            nodes=nodes,
+            workers=1,
+            time_limit_s=time_limit_of(time_limit, file),
+            rate=None,
+            interval_s=interval,
+            seed=seed,
+            settings=tuple(settings),
+            bugs=(),
+            plan=file,
+            swarm=swarm,
+        )
+    )
+    click.echo(plan_text(scenario), nl=False)
+    if sys.stderr.isatty():
+        for line in plan_lines(scenario):
+            click.echo(line, err=True)
 
 
 @main.command()

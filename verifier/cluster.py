@@ -6,24 +6,28 @@ import os
 import secrets
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import trio
 
 from ..nemesis.ledger import Ledger
-from ..nemesis.world import Target, WorkerView
+from ..nemesis.process import ProcessGoneError
+from ..nemesis.strays import RUN_VARIABLE
+from ..nemesis.world import NodeState, Target, WorkerView
 from ..system.client import Endpoint
 from ..system.node.timeofday import wall_us, write_offset
 from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_FILE_VARIABLE, WORKER_VARIABLE
 from .children import LOOPBACK, NodePorts, log_tail, spawn
 from .config import CODE_VERSION, node_config, supervisor_config, write_config
 from .errors import HarnessError, NodeStartError
+from .planning import SUPERVISOR_MARGIN_S
 from .reaper import Identity, Reaper
-from .scenario import SUPERVISOR_MARGIN_S, Scenario
+from .scenario import Scenario
 from .store import RunPaths
 from .supervised import Child, Supervised
-from .watch import NodeWatch
+from .watch import NodeView, NodeWatch
 
 NODE_MODULE: Final = "atleastonce.system.node"
 SUPERVISOR_MODULE: Final = "atleastonce.system.supervisor"
@@ -104,6 +108,14 @@ class Cluster:
         await self.watch.ask_all()
         return self.watch.leader()
 
+    async def node_state(self, node: str) -> NodeState:
+        """Ask a node what it is."""
+        return _state(await self.watch.ask(node))
+
+    def last_states(self) -> Mapping[str, NodeState]:
+        """Return what each node last said it was."""
+        return {node: _state(view) for node, view in self.watch.views.items()}
+
     def node_process(self, node: str) -> Target:
         """Return the process that the node runs in, or ran in last."""
         return self._children[node].target
@@ -124,6 +136,7 @@ class Cluster:
         variables = {
             ATTEMPTS_VARIABLE: str(self._run.attempts),
             CODE_FILE_VARIABLE: str(self._run.code_version),
+            RUN_VARIABLE: str(self._run.path),
             WORKER_VARIABLE: name if len(self.supervisors) > 1 else "worker",
         }
         process = spawn(module, config, log, variables)
@@ -183,6 +196,18 @@ class Cluster:
         assert self._hit is not None, "a run of nodes alone has no supervisor"
         child = self._hit.child
         return child.target if child and self._lives(child) else None
+
+    def fork_server(self) -> Target | None:
+        """Return the living fork server of that supervisor, or None."""
+        status = self._hit.watch.read() if self._hit is not None else None
+        master = self.supervisor_process() if status is not None else None
+        if status is None or status.fork_server is None or master is None:
+            return None
+        if status.master != master.pid:
+            return None  # It was the one of a master that is dead.
+        with suppress(ProcessGoneError):
+            return Target.of(status.fork_server, "fork server")
+        return None
 
     def choose_supervisor(self, number: int) -> None:
         """Have faults hit this supervisor, counted from 0, until another one is chosen."""
@@ -317,3 +342,10 @@ class Cluster:
     async def aclose(self) -> None:
         """Close the connections."""
         await self.watch.aclose()
+
+
+def _state(view: NodeView) -> NodeState:
+    if view.health is None:
+        return NodeState()
+    raft = view.health.raft
+    return NodeState(raft.role, raft.term, raft.lag, raft.applied, view.is_healthy)

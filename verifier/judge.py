@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from ..checkers.broker_contract import BrokerContract
 from ..checkers.contract import ContractError, load_contract
+from ..checkers.hits import count_hits
 from ..checkers.verdict import RuleResult, Verdict, worst
 from ..histories.errors import DamagedEvidenceError, UnknownVersionError
 from ..histories.faults import Fault, group_faults, read_faults
@@ -22,6 +24,9 @@ from .load import mix_of
 from .report import Outcome
 from .scenario import Scenario
 from .store import RunPaths
+from .tables import HITS
+
+_HEALTH: Final = "after_the_last_fault"
 
 
 class _Harness(msgspec.Struct):
@@ -29,6 +34,7 @@ class _Harness(msgspec.Struct):
 
     notes: list[str] = []
     interrupted: str = ""
+    health: dict[str, Json] | None = None
 
 
 def contract_of(scenario: Scenario) -> dict[str, Json]:
@@ -65,7 +71,14 @@ def judge(run: RunPaths) -> Outcome:
     except (DamagedEvidenceError, UnknownVersionError, ContractError) as error:
         raise HarnessError(f"cannot judge {run.path}: {error}") from None
     verdict = with_breakdowns(verdict, find_breakdowns(run))
-    noted = _notes(run)
+    strength: dict[str, Json] = dict(verdict.strength)
+    hits = count_hits(_faults(run))
+    if hits:
+        strength[HITS] = msgspec.to_builtins(hits)
+    noted, health = _seen_by_harness(run)
+    if health is not None:
+        strength[_HEALTH] = health
+    verdict = msgspec.structs.replace(verdict, strength=strength)
     if noted:
         verdict = msgspec.structs.replace(
             verdict, valid=worst(verdict.valid, "unknown"), reasons=[*verdict.reasons, *noted]
@@ -96,15 +109,16 @@ def unknown(run: RunPaths, reasons: Sequence[str]) -> Outcome:
     return _finish(run, verdict)
 
 
-def _notes(run: RunPaths) -> list[str]:
+def _seen_by_harness(run: RunPaths) -> tuple[list[str], dict[str, Json] | None]:
+    """Return what makes a run unknown, and the proof of health at the end of its plan."""
     try:
         harness = msgspec.json.decode(run.harness.read_bytes(), type=_Harness)
     except FileNotFoundError:
-        return ["the verifier did not end this run by itself: harness.json is missing"]
+        return ["the verifier did not end this run by itself: harness.json is missing"], None
     except msgspec.MsgspecError as error:
-        return [f"harness.json cannot be read: {error}"]
+        return [f"harness.json cannot be read: {error}"], None
     broken_off = [f"interrupted during {harness.interrupted}"] if harness.interrupted else []
-    return [*broken_off, *harness.notes]
+    return [*broken_off, *harness.notes], harness.health
 
 
 def _finish(run: RunPaths, verdict: Verdict) -> Outcome:

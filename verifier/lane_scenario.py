@@ -56,6 +56,9 @@ def make_lane_scenario(request: Request, name: str) -> Scenario:
     if request.workload not in ("", LANE) or request.nemeses:
         given = request.workload or f"--nemesis {','.join(request.nemeses)}"
         raise UsageError(f"--lane {name} brings its own jobs and fault; leave out {given}")
+    if request.plan is not None or request.swarm:
+        given = "--swarm" if request.swarm else "--plan"
+        raise UsageError(f"--lane {name} brings its own fault; leave out {given}")
     nodes = lane.nodes if request.lane_nodes is None else request.lane_nodes
     check_nodes_and_seed(nodes, request.seed)
     pairs = tuple(pair for catch in fitting for pair in catch.settings) + request.settings

@@ -17,7 +17,7 @@ from ..workloads.lanes.lane import PROFILES
 from ..workloads.lanes.registry import LANES
 from .errors import Exit
 from .lane_scenario import find_lane, find_profile
-from .report import table
+from .tables import table
 
 RUN_S_MAX: Final = 900.0
 """A lane that takes longer is given up, and counts as a failure of the harness."""

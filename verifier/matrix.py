@@ -24,7 +24,7 @@ from ..nemesis.registry import NEMESES
 from ..system.bugs import BUGS
 from ..workloads.registry import WORKLOADS
 from .errors import Exit, UsageError, unknown_name
-from .scenario import fitting_nemeses
+from .planning import fitting_nemeses
 
 RESULTS: Final = "matrix.jsonl"
 RUN_S_MAX: Final = 900.0

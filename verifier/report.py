@@ -12,6 +12,7 @@ import msgspec
 from ..checkers.verdict import Json, Valid, Verdict, Violation
 from ..histories.faults import Fault
 from .errors import Exit
+from .tables import COVERAGE, coverage_lines, table
 
 _WITNESSES_SHOWN: Final = 3
 _RECORDS_SHOWN: Final = 12
@@ -121,6 +122,7 @@ def report_lines(outcome: Outcome) -> Iterator[str]:
     if outcome.faults:
         yield ""
         yield from _fault_lines(outcome)
+    yield from coverage_lines(verdict.strength)
     memory = verdict.strength.get(_MEMORY)
     if memory:
         yield ""
@@ -128,7 +130,8 @@ def report_lines(outcome: Outcome) -> Iterator[str]:
     yield ""
     yield "strength of evidence"
     judged = "jobs" if outcome.workload in ("jobs", "lane", "soak") else "what a rule judged"
-    figures = {key: value for key, value in verdict.strength.items() if key != _MEMORY}
+    tabled = (_MEMORY, *COVERAGE)
+    figures = {key: value for key, value in verdict.strength.items() if key not in tabled}
     yield from _strength_lines(figures, judged)
     yield from _violation_lines(outcome)
     yield ""
@@ -156,14 +159,6 @@ def _memory_lines(memory: _Memory) -> Iterator[str]:
         for measure, thirds in measures.items()
     ]
     yield from table(("memory, MiB", "", "first third", "last third", "allowed"), rows, "<<>>>")
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], sides: str) -> Iterator[str]:
-    """Yield the lines of a table; `sides` holds `<` or `>` a column."""
-    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
-    for row in (head, ["-" * width for width in widths], *rows):
-        cells = zip(row, sides, widths, strict=True)
-        yield "  ".join(f"{cell:{side}{width}}" for cell, side, width in cells).rstrip()
 
 
 def _strength_lines(strength: Mapping[str, Json], judged: str, indent: str = "  ") -> Iterator[str]:

@@ -20,9 +20,12 @@ import trio
 
 from ..histories.lines import LineWriter
 from ..histories.ops import STOP, Json
+from ..nemesis.events import Events
 from ..nemesis.fault import Fault
 from ..nemesis.ledger import Ledger
 from ..nemesis.nemesis import run_plan
+from ..nemesis.plan_file import needs_events
+from ..nemesis.strays import mark_of
 from ..system.client import AsyncClient, ClientOptions
 from .activities import Stage
 from .board import BoardMaker
@@ -34,11 +37,14 @@ from .errors import HarnessError
 from .lane_activity import make_activity
 from .live import Board
 from .memory import memory_sampling
+from .planning import nemesis_settings
 from .progress import AttemptTail
+from .proof import Proof, prove_health
 from .reaper import Reaper, become_subreaper, descendants
 from .recorder import Recorder
+from .run_events import announce_events
 from .sampler import Sampling, name_processes, sampling
-from .scenario import Scenario, nemesis_settings
+from .scenario import Scenario
 from .store import RunPaths
 from .supervised import Supervised, make_supervised
 
@@ -55,11 +61,13 @@ class Ended(msgspec.Struct, kw_only=True):
         phases_s: Seconds by phase, in order.
         interrupted: The phase that a signal ended; empty if none did.
         notes: What happened that nobody planned, one sentence each; they make a run unknown.
+        health: The system after the last fault; None where the run did not come so far.
     """
 
     phases_s: dict[str, float] = {}
     interrupted: str = ""
     notes: list[str] = []
+    health: Proof | None = None
     v: int = 1
 
 
@@ -114,7 +122,7 @@ class _Session:
         scenario, run = start.scenario, start.run
         self._start = start
         self._reaper = reaper
-        self._ledger = Ledger(run.ledger)
+        self._ledger = Ledger(run.ledger, mark_of(run.path))
         self._cluster = Cluster(scenario, run, start.ports, reaper, self._ledger, supervisors)
         self._recorder = Recorder(run.history)
         self._faults = LineWriter(run.faults)
@@ -237,15 +245,25 @@ class _Session:
             return
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._activity.load)
-            nursery.start_soon(
-                run_plan,
+            nursery.start_soon(self._run_plan)
+            await trio.sleep(scenario.time_limit_s)
+
+    async def _run_plan(self) -> None:
+        """Apply the plan while events of the run are told to the faults that wait for them."""
+        scenario, events = self._start.scenario, Events()
+        async with trio.open_nursery() as beside:
+            if needs_events(scenario.plan):
+                beside.start_soon(announce_events, events, self._cluster.watch, self._tail)
+            await run_plan(
                 scenario.plan,
                 self._cluster,
                 self._ledger,
                 self._faults,
                 nemesis_settings(scenario.settings),
+                events=events,
+                time_limit_s=scenario.time_limit_s,
             )
-            await trio.sleep(scenario.time_limit_s)
+            beside.cancel_scope.cancel()
 
     async def _inject(self, fault: Fault, worker: int | None, supervisor: int | None) -> None:
         """Apply one fault now; it is healed, and was watched until it recovered, at the end."""
@@ -257,13 +275,18 @@ class _Session:
         await run_plan([fault], self._cluster, self._ledger, self._faults, settings, worker)
 
     async def _revive(self) -> None:
-        """Start what is down though no fault holds it; a run that needs this is not valid."""
-        for name, status in (await self._cluster.revive()).items():
+        """Start what is down though no fault holds it, and see the system well.
+
+        A run that needs the one or lacks the other is not valid.
+        """
+        down = await self._cluster.revive()
+        for name, status in down.items():
             how = f"had ended ({describe_status(status)}) though no fault was open"
             self.ended.notes.append(f"{name} {how}; it was started again")
-        with trio.move_on_after(_REVIVE_S):
-            for node in self._cluster.nodes():
-                await self._cluster.wait_node_healthy(node, _REVIVE_S)
+        self.ended.health, missing = await prove_health(
+            self._cluster, self._start.run.ledger, list(down), _REVIVE_S
+        )
+        self.ended.notes += missing
 
     async def _stop(self) -> None:
         """Stop everything; what a second signal or the deadline leaves over is killed later."""

@@ -15,46 +15,35 @@ from ..histories.host import Host
 from ..histories.ops import Json
 from ..histories.scenario import Scenario as StoredScenario
 from ..nemesis.fault import Fault
-from ..nemesis.plan import NemesisSettings, make_plan
-from ..nemesis.registry import NEMESES, NONE, UnknownNemesisError, check_names
+from ..nemesis.registry import NONE
 from ..system.bugs import BUGS, Bug
 from ..workloads.lanes.plan import LanePlan
-from ..workloads.registry import LANE, SOAK, WORKLOADS, WorkloadSpec
+from ..workloads.registry import LANE, SOAK, WORKLOADS
 from ..workloads.soak import SoakPlan
 from .errors import UsageError, unknown_name
+from .planning import check_nemeses, make_planned
+from .request import Request
 from .settings import Settings, parse_settings
 
-SUPERVISOR_MARGIN_S: Final = 3.0
+__all__ = [
+    "DEFAULT_WORKLOAD",
+    "Request",
+    "Scenario",
+    "check_bugs",
+    "check_nodes_and_seed",
+    "check_workers_and_rate",
+    "fresh_seed",
+    "make_scenario",
+    "name_nodes",
+]
+
 _NODES_MAX: Final = 9
 _WORKERS_MAX: Final = 256
 _RATE_MAX: Final = 10_000
 _SPAN_S_MAX: Final = 86_400
 _SEED_BITS: Final = 32
 DEFAULT_WORKLOAD: Final = "jobs"
-_SUPERVISED: Final = ("worker", "supervisor")
 _LIBRARIES: Final = ("atleastonce", "trio", "httptools", "msgspec", "duckdb", "numpy")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What the command line asked for, unchecked; an empty workload is one that fits the bugs.
-
-    A lane has nodes of its own number unless `lane_nodes` says otherwise.
-    """
-
-    workload: str
-    nemeses: tuple[str, ...]
-    nodes: int
-    workers: int
-    time_limit_s: float
-    rate: float | None
-    interval_s: float
-    seed: int | None
-    settings: tuple[str, ...]
-    bugs: tuple[str, ...]
-    lane: str = ""
-    profile: str = ""
-    lane_nodes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +90,7 @@ class Scenario:
     @property
     def node_names(self) -> tuple[str, ...]:
         """Name them n1, n2 and so on."""
-        return tuple(f"n{number}" for number in range(1, self.nodes + 1))
+        return name_nodes(self.nodes)
 
     @property
     def supervisor_names(self) -> tuple[str, ...]:
@@ -143,6 +132,11 @@ class Scenario:
         )
 
 
+def name_nodes(number: int) -> tuple[str, ...]:
+    """Name so many nodes."""
+    return tuple(f"n{index}" for index in range(1, number + 1))
+
+
 def make_scenario(request: Request) -> Scenario:
     """Check a request and draw its plan.
 
@@ -156,22 +150,19 @@ def make_scenario(request: Request) -> Scenario:
         raise UsageError("workload 'lane' is run as --lane NAME; verify lanes --list names them")
     if request.workload == SOAK:
         raise UsageError("workload 'soak' is run as verify soak --minutes N")
-    nemeses = request.nemeses or (NONE,)
-    for name in nemeses:
-        if name not in NEMESES:
-            raise unknown_name("nemesis", name, NEMESES)
-    try:
-        check_names(nemeses)
-    except UnknownNemesisError as error:
-        raise UsageError(str(error)) from None
     spec = WORKLOADS[request.workload]
-    _check_size(request, nemeses)
-    _check_targets(spec, nemeses)
+    _check_size(request)
+    check_nemeses(request, spec)
     settings = parse_settings(request.settings)
-    seed = request.seed if request.seed is not None else fresh_seed()
+    seed = request.seed
+    if seed is None and request.plan is not None:
+        seed = request.plan.seed
+    if seed is None:
+        seed = fresh_seed()
+    planned = make_planned(request, spec, seed, settings, name_nodes(request.nodes))
     return Scenario(
         workload=request.workload,
-        nemeses=nemeses,
+        nemeses=planned.nemeses,
         nodes=request.nodes,
         workers=request.workers if spec.jobs is not None else 0,
         time_limit_s=request.time_limit_s,
@@ -180,8 +171,8 @@ def make_scenario(request: Request) -> Scenario:
         seed=seed,
         settings=settings,
         bugs=request.bugs,
-        plan=_make_plan(request, nemeses, seed, settings),
-        notes=notes,
+        plan=planned.plan,
+        notes=(*notes, *planned.notes),
     )
 
 
@@ -208,7 +199,7 @@ def _fit_to_bugs(request: Request) -> tuple[Request, tuple[str, ...]]:
     if not bugs:
         return replace(request, workload=workload), ()
     nemeses = request.nemeses
-    if not nemeses:
+    if not nemeses and request.plan is None:
         fitting = tuple(dict.fromkeys(bug.nemesis for bug in bugs))
         nemeses = tuple(name for name in fitting if name != NONE) or (NONE,)
         chosen.append(f"--nemesis {','.join(nemeses)}")
@@ -247,14 +238,8 @@ def check_nodes_and_seed(nodes: int, seed: int | None) -> None:
         raise UsageError(f"--seed {seed} is not allowed; it must be from 0 to 2**63 - 1")
 
 
-def _check_size(request: Request, nemeses: Sequence[str]) -> None:
+def _check_size(request: Request) -> None:
     check_nodes_and_seed(request.nodes, request.seed)
-    for name in nemeses:
-        if request.nodes < NEMESES[name].nodes_min:
-            raise UsageError(
-                f"--nodes {request.nodes} leaves no quorum under {name}; "
-                f"it needs at least {NEMESES[name].nodes_min} nodes"
-            )
     rate = WORKLOADS[request.workload].rate if request.rate is None else request.rate
     check_workers_and_rate(request.workers, rate)
     _check_above_0("--time-limit", request.time_limit_s, _SPAN_S_MAX)
@@ -271,45 +256,3 @@ def check_workers_and_rate(workers: int, rate: float) -> None:
 def _check_above_0(option: str, value: float, most: float) -> None:
     if not 0 < value <= most:
         raise UsageError(f"{option} {value:g} is not allowed; it must be above 0, up to {most}")
-
-
-def fitting_nemeses(spec: WorkloadSpec) -> list[str]:
-    """Name the nemeses whose target a workload runs."""
-    return [
-        name
-        for name, known in NEMESES.items()
-        if spec.jobs is not None or known.target not in _SUPERVISED
-    ]
-
-
-def _check_targets(spec: WorkloadSpec, nemeses: Sequence[str]) -> None:
-    """Refuse a nemesis whose target the workload does not run."""
-    fitting = fitting_nemeses(spec)
-    for name in nemeses:
-        if name not in fitting:
-            raise UsageError(
-                f"nemesis {name!r} needs a supervisor and workers, and workload {spec.name!r} runs "
-                f"nodes alone; choose from: {', '.join(fitting)}"
-            )
-
-
-def _make_plan(
-    request: Request, nemeses: Sequence[str], seed: int, settings: Settings
-) -> tuple[Fault, ...]:
-    try:
-        return make_plan(
-            nemeses, seed, request.time_limit_s, request.interval_s, nemesis_settings(settings)
-        )
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
-def nemesis_settings(settings: Settings) -> NemesisSettings:
-    """Return the nemesis's durations as the settings want them."""
-    return NemesisSettings(
-        down_s=settings.down_s,
-        pause_s_min=settings.pause_s_min,
-        pause_s_max=settings.pause_s_max,
-        first_s=settings.first_s,
-        supervisor_grace_s=settings.shutdown_grace_s + SUPERVISOR_MARGIN_S,
-    )

@@ -6,13 +6,18 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from ..nemesis.world import Target, WorkerView
+from ..system.jobs.debts import Code
 from ..system.jobs.journal import read_debts
 from ..system.supervisor.records import WorkerStatus
 from ..system.supervisor.statedir import StateDirectory
 from .store import RunPaths
 from .watch import SupervisorWatch
+
+_ENDED: Final = frozenset({Code.ACK, Code.FOLLOWING, Code.RETRYING, Code.BURYING_RAN})
+"""What is owed for a job that has ended, until the broker has confirmed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ class Supervised:
             since_ns=debts.running_since_ns if is_running else worker.since_ns,
             leases=worker.leases,
             unstarted=debts.prefetched,
+            unacked=sum(code in _ENDED for debt in debts.debts for code in debt.codes),
         )
 
 

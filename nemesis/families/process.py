@@ -6,9 +6,12 @@ from typing import Final
 
 from ..acts import MakeAct
 from ..node_acts import KillNodes, PauseNode, TermNode
+from ..node_composites import KillCatchingUp, KillElecting, PauseKill, RollingRestart
+from ..selectors import ALL, LEADER, MAJORITY, MINORITY, ONE, SOME_NODES
 from ..spec import AT_ONCE, NemesisSpec
 from ..supervisor_acts import StopSupervisor
-from ..worker_act import KillWorker
+from ..supervisor_composites import KillForkServer, KillLeaseHolder, KillTogether
+from ..worker_act import KillWorker, WorkerOptions, draw_state
 
 SPECS: Final = (
     NemesisSpec(
@@ -51,6 +54,7 @@ SPECS: Final = (
         target="worker",
         family="process",
         takes=frozenset({"worker"}),
+        options=WorkerOptions,
         duration_s=AT_ONCE,
     ),
     NemesisSpec(
@@ -78,6 +82,106 @@ SPECS: Final = (
         nodes_min=3,
         pauses=True,
     ),
+    NemesisSpec(
+        name="kill-nodes",
+        sentence="kills one node, the leader, a minority, a majority or all, as the seed draws, "
+        "and starts them again",
+        target="one",
+        drawn=(ONE, LEADER, MINORITY, MAJORITY, ALL),
+        targets=SOME_NODES,
+        named=True,
+        family="process",
+        takes=frozenset({"node", "lost"}),
+        nodes_min=3,
+    ),
+    NemesisSpec(
+        name="pause-nodes",
+        sentence="stops one node, the leader, a minority, a majority or all, as the seed draws, "
+        "and continues them",
+        target="one",
+        drawn=(ONE, LEADER, MINORITY, MAJORITY, ALL),
+        targets=SOME_NODES,
+        named=True,
+        family="process",
+        takes=frozenset({"node", "pause"}),
+        nodes_min=3,
+        pauses=True,
+    ),
+    NemesisSpec(
+        name="rolling-restart",
+        sentence="restarts all nodes with SIGTERM, one after the other, the leader last",
+        target="all",
+        family="process",
+        takes=frozenset({"stepwise", "node"}),
+        nodes_min=3,
+        healing_s=8.0,
+        duration_s=AT_ONCE,
+    ),
+    NemesisSpec(
+        name="kill-electing",
+        sentence="kills the leading node, and the one that is about to follow it or just has",
+        target="all",
+        family="process",
+        takes=frozenset({"stepwise", "node", "lost"}),
+        nodes_min=3,
+        healing_s=4.0,
+    ),
+    NemesisSpec(
+        name="kill-catching-up",
+        sentence="kills a follower, starts it, and kills it again while it is behind the others",
+        target="all",
+        family="process",
+        takes=frozenset({"stepwise", "node", "lost"}),
+        nodes_min=3,
+        healing_s=5.0,
+    ),
+    NemesisSpec(
+        name="pause-kill",
+        sentence="pauses some nodes, kills one of the others, pauses the rest and continues the "
+        "first: those that are behind and one that was killed are the majority",
+        target="all",
+        family="process",
+        takes=frozenset({"stepwise", "node", "lost", "pause"}),
+        nodes_min=3,
+        healing_s=4.0,
+        duration_s=(4.0, 7.0),
+    ),
+    NemesisSpec(
+        name="kill-worker-state",
+        sentence="kills a worker that holds unstarted jobs, is in a job, or has ended one that is "
+        "not acked yet, as the seed draws",
+        target="worker",
+        family="process",
+        takes=frozenset({"worker"}),
+        options=WorkerOptions,
+        draw=draw_state,
+        duration_s=AT_ONCE,
+    ),
+    NemesisSpec(
+        name="kill-fork-server",
+        sentence="kills the process that workers are forked from, which takes them along; "
+        "the master starts another",
+        target="supervisor",
+        family="process",
+        takes=frozenset({"supervisor"}),
+        healing_s=4.0,
+        duration_s=AT_ONCE,
+    ),
+    NemesisSpec(
+        name="kill-supervisor-workers",
+        sentence="kills the master, the fork server and all workers at once, and starts them again",
+        target="supervisor",
+        family="process",
+        takes=frozenset({"lost", "supervisor"}),
+    ),
+    NemesisSpec(
+        name="kill-lease-holder",
+        sentence="kills a worker in the middle of a job with the master that renews its lease, "
+        "and starts them again",
+        target="supervisor",
+        family="process",
+        takes=frozenset({"lost", "supervisor"}),
+    ),
 )
 
 ACTS: Final[dict[str, MakeAct]] = {
@@ -89,4 +193,14 @@ ACTS: Final[dict[str, MakeAct]] = {
     "kill-supervisor": StopSupervisor,
     "term-supervisor": StopSupervisor,
     "kill-worker": KillWorker,
+    "kill-nodes": KillNodes,
+    "pause-nodes": PauseNode,
+    "rolling-restart": RollingRestart,
+    "kill-electing": KillElecting,
+    "kill-catching-up": KillCatchingUp,
+    "pause-kill": PauseKill,
+    "kill-worker-state": KillWorker,
+    "kill-fork-server": KillForkServer,
+    "kill-supervisor-workers": KillTogether,
+    "kill-lease-holder": KillLeaseHolder,
 }

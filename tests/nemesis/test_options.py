@@ -11,14 +11,10 @@ from msgspec import Meta
 from atleastonce.histories.ops import Json
 from atleastonce.nemesis.events import UnknownEventError, fault_of
 from atleastonce.nemesis.fault import Fault
-from atleastonce.nemesis.options import (
-    BadOptionError,
-    check_options,
-    default_of,
-    fields_of,
-    options_of,
-)
-from atleastonce.nemesis.plan import check_plan, decode_plan, encode_plan
+from atleastonce.nemesis.fields import default_of, fields_of
+from atleastonce.nemesis.options import BadOptionError, check_options, options_of
+from atleastonce.nemesis.plan import decode_plan, encode_plan
+from atleastonce.nemesis.plan_check import check_plan
 from atleastonce.nemesis.spec import NemesisSpec
 
 
@@ -40,7 +36,7 @@ def test_options_that_are_left_out_have_their_defaults() -> None:
     told = fault(share=0.25)
     check_options(SPEC, told)
     assert options_of(told, Shape) == Shape(share=0.25)
-    assert {name: default_of(field) for name, field in fields_of(SPEC).items()} == {
+    assert {name: default_of(field) for name, field in fields_of(Shape).items()} == {
         "share": 0.5,
         "mode": "a",
         "count": 3,
@@ -65,7 +61,7 @@ def test_options_that_are_left_out_have_their_defaults() -> None:
         ),
         (
             {"size": 1},
-            "fault x-1: options.size is not an option of x; it takes share, mode, count, ends",
+            "fault x-1: options.size 1 is not an option of x; it takes share, mode, count, ends",
         ),
     ],
 )
@@ -81,7 +77,7 @@ def test_a_kind_without_options_takes_none() -> None:
     told = Fault(
         id="a", kind="kill-leader", target="leader", at_s=0, duration_s=1, options={"b": 1}
     )
-    with pytest.raises(BadOptionError, match="b is not an option of kill-leader; it takes none"):
+    with pytest.raises(BadOptionError, match="b 1 is not an option of kill-leader; it takes none"):
         check_plan([told])
 
 

@@ -19,20 +19,26 @@ from atleastonce.nemesis.plan import (
     make_plan,
 )
 from atleastonce.nemesis.registry import NEMESES, UnknownNemesisError, check_names, parse_names
-from atleastonce.nemesis.turns import ALL_NODES, RECOVERY_S
+from atleastonce.nemesis.selectors import is_of_many, is_of_nodes
+from atleastonce.nemesis.turns import RECOVERY_S
 
 FAULTY = [name for name in NEMESES if name != "none"]
 NAMES = st.lists(st.sampled_from(FAULTY), min_size=1, max_size=4, unique=True)
 SEEDS = st.integers(0, 2**63 - 1)
-ONE_NODE = [name for name in FAULTY if NEMESES[name].target in ("leader", "follower")]
+ONE_NODE = ["kill-leader", "term-leader", "kill-follower", "pause-leader", "bump-clock"]
 MIXES = st.lists(st.sampled_from(ONE_NODE), min_size=1, max_size=3, unique=True).flatmap(
     lambda names: st.permutations([*names, "kill-all"])
 )
 
 
+def targets(name: str) -> set[str]:
+    spec = NEMESES[name]
+    return {target for target in (spec.target, *spec.drawn) if is_of_nodes(target)}
+
+
 def takes_turns(names: list[str]) -> bool:
-    hit_all = {name for name in names if NEMESES[name].target == ALL_NODES}
-    return bool(hit_all) and not set(names).isdisjoint(ONE_NODE)
+    holding = [name for name in names if not NEMESES[name].overlaps]
+    return len({is_of_many(target) for name in holding for target in targets(name)}) > 1
 
 
 def healed_s(fault: Fault) -> float:

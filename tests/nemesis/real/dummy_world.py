@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import trio
 
 from atleastonce.nemesis.process import is_alive, is_stopped
-from atleastonce.nemesis.world import Target, WorkerView
+from atleastonce.nemesis.world import NodeState, Target, WorkerView
 
 # Says "r" once it ends on SIGTERM with status 0 (or, if stubborn, not at all).
 GRACEFUL = "signal.signal(15, lambda *_: os._exit(0))"
@@ -52,6 +52,8 @@ class DummyWorld:
         self.folder = Path("/nonexistent")
         self.errors_us: dict[str, int] = {}
         self.hides_time_of_day = False
+        self.behind = 0
+        self.own_fork_server: Target | None = None
         self.refuses: Callable[[str], bool] = lambda _: False
         for name in ("n1", "n2", "n3"):
             self._nodes[name] = self._spawn(name, self._node_code, b"r")
@@ -72,6 +74,26 @@ class DummyWorld:
             return None
         up = (n for n, t in self._nodes.items() if is_alive(t) and not is_stopped(t))
         return next(up, None)
+
+    async def node_state(self, node: str) -> NodeState:
+        await trio.sleep(0)
+        return self.last_states()[node]
+
+    def last_states(self) -> Mapping[str, NodeState]:
+        """Each death begins a term; what was started again is behind the others."""
+        running = self.running_nodes()
+        term = 1 + len(self._statuses)
+        return {
+            name: NodeState()
+            if name not in running
+            else NodeState(
+                "leader" if name == running[0] else "follower",
+                term,
+                applied=100 - self.behind * self.started.count(name),
+                is_healthy=True,
+            )
+            for name in self._nodes
+        }
 
     def node_process(self, node: str) -> Target:
         return self._nodes[node]
@@ -123,6 +145,16 @@ class DummyWorld:
         if self._supervisor is not None and is_alive(self._supervisor):
             return self._supervisor
         return None
+
+    def fork_server(self) -> Target | None:
+        """A sleeper, which this world replaces as a master would."""
+        if self.own_fork_server is not None and not is_alive(self.own_fork_server):
+            self.own_fork_server = self._spawn("fork server", self._node_code, b"r")
+        return self.own_fork_server
+
+    def start_fork_server(self) -> Target:
+        self.own_fork_server = self._spawn("fork server", self._node_code, b"r")
+        return self.own_fork_server
 
     async def start_supervisor(self) -> None:
         self.start_supervisor_now()

@@ -24,6 +24,7 @@ from atleastonce.nemesis.process import (
     wait_gone,
     wait_stopped,
 )
+from atleastonce.nemesis.strays import find_strays, mark_of
 from atleastonce.nemesis.world import Target
 
 # A run that starts two sleepers, stops the second, says so, and waits to be killed.
@@ -139,6 +140,10 @@ def test_an_empty_ledger_is_closed(ledger_path: Path) -> None:
 def write_dead_run(ledger_path: Path, target: Target, boot: str = "") -> None:
     """The ledger of a run whose owner is no more."""
     Ledger(ledger_path).process_started(target)
+    make_owner_dead(ledger_path, boot)
+
+
+def make_owner_dead(ledger_path: Path, boot: str = "") -> None:
     lines = [json.loads(line) for line in ledger_path.read_bytes().splitlines()]
     lines[0] |= {"start_time": "1"} | ({"boot": boot} if boot else {})
     ledger_path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="ascii")
@@ -194,3 +199,39 @@ def test_stops_and_ends_are_waited_for(sleeper: Target) -> None:
         assert not await wait_stopped(sleeper, True, 2)
 
     trio.run(main)
+
+
+# A process that leaves its parent's session and group and outlives it, as a job's program may.
+_STRAY = """
+import os, signal, subprocess, sys
+child = subprocess.Popen(
+    [sys.executable, "-S", "-c", "import signal; signal.pause()"],
+    start_new_session=True, stdout=subprocess.DEVNULL,
+)
+print(child.pid, flush=True)
+"""
+
+
+def test_a_process_that_no_ledger_names_is_found_by_its_mark(
+    ledger_path: Path, sleeper: Target
+) -> None:
+    mark = mark_of(ledger_path.parent)
+    variable, _, value = mark.partition("=")
+    said = subprocess.run(
+        [sys.executable, "-S", "-c", _STRAY],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        env={**os.environ, variable: value},
+    ).stdout
+    stray = Target.of(int(said), "stray")
+    assert [one.pid for one in find_strays(mark)] == [stray.pid]
+    Ledger(ledger_path, mark)
+    make_owner_dead(ledger_path)
+
+    [line] = heal(ledger_path)
+
+    assert line.endswith(f"(pid {stray.pid}), left over from a dead run")
+    assert not is_alive(stray)
+    assert is_alive(sleeper)
+    assert find_strays(mark) == []

@@ -1,0 +1,1 @@
+"""The verifier killed at random moments, healed, and looked for whatever is left."""

@@ -1,0 +1,216 @@
+"""From a request to its plan of faults: which nemeses fit the run, and what is drawn of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ..nemesis.events import FIRST_JOB_STARTED
+from ..nemesis.fault import Fault
+from ..nemesis.packages import PACKAGES, fitting
+from ..nemesis.plan import NemesisSettings, Order, make_order
+from ..nemesis.plan_check import check_nodes
+from ..nemesis.plan_file import PlanError, PlanFile, expand_plan, read_plan_file
+from ..nemesis.registry import NEMESES, NONE, UnknownNemesisError, check_names
+from ..nemesis.spec import NemesisSpec
+from ..nemesis.swarm import draw_swarm
+from ..workloads.registry import WorkloadSpec
+from .errors import UsageError, unknown_name
+from .request import Request
+from .settings import Settings
+
+SUPERVISOR_MARGIN_S: Final = 3.0
+TIME_LIMIT_S: Final = 40.0
+PLAN: Final = "plan"
+"""What stands for the nemeses of a run whose plan came from a file."""
+
+SWARM: Final = "swarm"
+_SUPERVISED: Final = ("worker", "supervisor")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan.
+
+    Attributes:
+        nemeses: What it was drawn from.
+        plan: The faults, in time order.
+        notes: What was chosen for the caller, one sentence each.
+    """
+
+    nemeses: tuple[str, ...]
+    plan: tuple[Fault, ...]
+    notes: tuple[str, ...] = ()
+
+
+def fits(nemesis: NemesisSpec, workload: WorkloadSpec, nodes: int) -> bool:
+    """Whether a workload on so many nodes runs what a nemesis hits, and survives it."""
+    if workload.jobs is None and nemesis.target in _SUPERVISED:
+        return False
+    return nodes >= nemesis.nodes_min
+
+
+def fitting_nemeses(spec: WorkloadSpec) -> list[str]:
+    """Name the nemeses whose target a workload runs."""
+    return [
+        name
+        for name, known in NEMESES.items()
+        if spec.jobs is not None or known.target not in _SUPERVISED
+    ]
+
+
+def check_nemeses(request: Request, spec: WorkloadSpec) -> None:
+    """Refuse names that nobody knows, or that do not fit the run or each other, as UsageError."""
+    if request.plan is not None:
+        _check_alone(request)
+        return
+    names = request.nemeses or (NONE,)
+    for name in names:
+        if name not in NEMESES and name not in PACKAGES:
+            raise unknown_name("nemesis", name, (*NEMESES, *PACKAGES))
+    try:
+        check_names(names, PACKAGES)
+    except UnknownNemesisError as error:
+        raise UsageError(str(error)) from None
+    for name in names:
+        _check_fit(name, spec, request.nodes)
+
+
+def _check_alone(request: Request) -> None:
+    if request.nemeses:
+        raise UsageError(f"--plan brings its own faults; leave out {','.join(request.nemeses)!r}")
+    if request.swarm:
+        raise UsageError("--plan brings its own faults; leave out --swarm")
+
+
+def _check_fit(name: str, spec: WorkloadSpec, nodes: int) -> None:
+    if name in PACKAGES:
+        if not fitting(name, lambda nemesis: fits(nemesis, spec, nodes)):
+            raise UsageError(
+                f"package {name!r} has no nemesis for workload {spec.name!r} on {nodes} nodes; "
+                f"choose from: {', '.join(fitting_nemeses(spec))}"
+            )
+        return
+    if nodes < NEMESES[name].nodes_min:
+        raise UsageError(
+            f"--nodes {nodes} leaves no quorum under {name}; "
+            f"it needs at least {NEMESES[name].nodes_min} nodes"
+        )
+    known = fitting_nemeses(spec)
+    if name not in known:
+        raise UsageError(
+            f"nemesis {name!r} needs a supervisor and workers, and workload {spec.name!r} runs "
+            f"nodes alone; choose from: {', '.join(known)}"
+        )
+
+
+def make_planned(
+    request: Request, spec: WorkloadSpec, seed: int, settings: Settings, nodes: Sequence[str]
+) -> Planned:
+    """Draw the plan of a checked request.
+
+    Raises:
+        UsageError: It cannot be had; the line names the value and what is allowed.
+    """
+    if request.plan is not None:
+        return _from_file(request, request.plan, spec, seed, settings, nodes)
+    names = request.nemeses or (NONE,)
+    packages = _packages(spec, len(nodes))
+    slower: dict[str, float] = {}
+    notes: tuple[str, ...] = ()
+    planned = names
+    if request.swarm:
+        pool = [name for name in fitting_nemeses(spec) if name != NONE]
+        pool = [name for name in pool if len(nodes) >= NEMESES[name].nodes_min]
+        slower = draw_swarm(pool if names == (NONE,) else names, seed)
+        names, planned = tuple(slower), (SWARM,)
+        told = ", ".join(
+            f"{name} every {request.interval_s * by:g} s" for name, by in slower.items()
+        )
+        notes = (f"swarm {seed}: {told}",)
+    order = Order(
+        names=names,
+        seed=seed,
+        time_limit_s=request.time_limit_s,
+        interval_s=request.interval_s,
+        settings=nemesis_settings(settings),
+        packages=packages,
+        slower=slower,
+        all_of_them=not request.swarm,
+    )
+    try:
+        plan = make_order(order)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if request.swarm and not plan:
+        raise UsageError(f"time limit {request.time_limit_s:g} s is too short for a fault")
+    return Planned(planned, plan, notes)
+
+
+def _packages(spec: WorkloadSpec, nodes: int) -> dict[str, tuple[str, ...]]:
+    return {name: fitting(name, lambda nemesis: fits(nemesis, spec, nodes)) for name in PACKAGES}
+
+
+def _from_file(
+    request: Request,
+    file: PlanFile,
+    spec: WorkloadSpec,
+    seed: int,
+    settings: Settings,
+    nodes: Sequence[str],
+) -> Planned:
+    try:
+        plan = expand_plan(
+            file,
+            seed,
+            request.time_limit_s,
+            nemesis_settings(settings),
+            _packages(spec, len(nodes)),
+        )
+        check_nodes(plan, nodes)
+    except ValueError as error:
+        raise UsageError(f"--plan: {error}") from None
+    for kind in dict.fromkeys(fault.kind for fault in plan):
+        _check_fit(kind, spec, len(nodes))
+    if spec.jobs is None:
+        for fault in plan:
+            if fault.after == FIRST_JOB_STARTED:
+                raise UsageError(
+                    f"--plan: fault {fault.id}: after {fault.after!r} needs workers, and workload "
+                    f"{spec.name!r} runs nodes alone"
+                )
+    return Planned((PLAN,), plan)
+
+
+def load_plan(path: Path) -> PlanFile:
+    """Read a plan file.
+
+    Raises:
+        UsageError: It cannot be read, or is no plan.
+    """
+    try:
+        return read_plan_file(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"--plan {str(path)!r} cannot be read: {error.strerror}") from None
+    except PlanError as error:
+        raise UsageError(f"--plan {path}: {error}") from None
+
+
+def time_limit_of(asked_s: float | None, plan: PlanFile | None) -> float:
+    """Return the time limit that was asked for, or the plan's, or the usual one."""
+    if asked_s is not None:
+        return asked_s
+    return TIME_LIMIT_S if plan is None or not plan.time_limit_s else plan.time_limit_s
+
+
+def nemesis_settings(settings: Settings) -> NemesisSettings:
+    """Return the nemesis's durations as the settings want them."""
+    return NemesisSettings(
+        down_s=settings.down_s,
+        pause_s_min=settings.pause_s_min,
+        pause_s_max=settings.pause_s_max,
+        first_s=settings.first_s,
+        supervisor_grace_s=settings.shutdown_grace_s + SUPERVISOR_MARGIN_S,
+    )

@@ -1,0 +1,36 @@
+"""What the command line asked for, before it is checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..nemesis.plan_file import PlanFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the command line asked for, unchecked; an empty workload is one that fits the bugs.
+
+    A lane has nodes of its own number unless `lane_nodes` says otherwise.
+
+    Attributes:
+        plan: A plan file, which stands in for the nemeses.
+        swarm: Whether the seed draws which of the nemeses there are; of all that fit, if none is
+            named.
+    """
+
+    workload: str
+    nemeses: tuple[str, ...]
+    nodes: int
+    workers: int
+    time_limit_s: float
+    rate: float | None
+    interval_s: float
+    seed: int | None
+    settings: tuple[str, ...]
+    bugs: tuple[str, ...]
+    lane: str = ""
+    profile: str = ""
+    lane_nodes: int | None = None
+    plan: PlanFile | None = None
+    swarm: bool = False
