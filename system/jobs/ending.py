@@ -14,10 +14,10 @@ from ..client import calls as broker
 from .ack_batching import confirm_handed_back, read_last_acks
 from .batch import Batch, Stage
 from .debts import Code, Debt, hand_back_operations
-from .delivery import read_delivery
 from .events import AttemptEnded, Cause, Outcome
 from .exitmark import ExitMark, write_mark
 from .log import log_event
+from .received import make_batch
 from .session import PendingPop, RunningAttempt, WorkerSession
 from .settlement import confirm_ack, give_up
 from .shared_state import SharedState
@@ -84,7 +84,7 @@ def hand_back(session: WorkerSession, batch: Batch) -> bool:
         LeaseChannelBrokenError: The master is gone.
     """
     session.forget(batch)
-    plan = batch.plan(session.settings.queue, session.settings.consumer_group)
+    plan = batch.plan(batch.queue, session.settings.consumer_group)
     body = hand_back_operations(Debt(plan, tuple(batch.codes)))
     if body is None:
         return True
@@ -153,9 +153,7 @@ def _read_last_pop(session: WorkerSession) -> Batch | None:
     if not popped.messages:
         session.journal.set_pop(None)
         return None
-    deliveries = tuple(read_delivery(session.app, message) for message in popped.messages)
-    lease_s = session.settings.lease_s
-    return Batch(popped.lease_id, lease_s, waiting.requested_ns, deliveries)
+    return make_batch(session, popped, waiting.requested_ns)
 
 
 def _finish_pop(session: WorkerSession, waiting: PendingPop) -> Popped | None:
