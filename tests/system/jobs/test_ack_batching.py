@@ -75,7 +75,8 @@ def test_ack_that_waits_goes_out_before_a_job_is_retried_or_given_up(
     bench: Bench, broker: MachineBroker, tries: int, then: str
 ) -> None:
     push(broker, "work", "throws", "work")
-    pid = bench.start(prefetch=3, ack_batch=3, tries=tries)
+    # The second try is not to come before the worker is stopped.
+    pid = bench.start(prefetch=3, ack_batch=3, tries=tries, backoff_s=(60.0,))
     bench.wait_for_records("AttemptAcked", 3)
     os.kill(pid, signal.SIGTERM)
     assert bench.wait_exit(pid) == 0
