@@ -1,10 +1,11 @@
 """One producer, one message a call, to many pops that wait: what a single node pays for a job.
 
-Run: python -m benchmarks.parked_pops [--seconds S] [--consumers N ...] [--job-ms MS] [--source DIR ...]
+Run: python -m benchmarks.parked_pops [--consumers N ...] [--job-ms MS] [--source DIR ...]
 
-No worker and no supervisor: one process speaks to a real node over raw sockets and one epoll. A consumer
-has two connections as a worker has: one that pops up to four messages, and waits for some, and one that
-acknowledges each message alone. Sources are trees of the project, whose nodes are measured in turn.
+No worker and no supervisor: one process speaks to real nodes over raw sockets and one epoll.
+A consumer has two connections as a worker has: one that pops up to four messages, and waits for
+some, and one that acknowledges each message alone. Sources are trees of the project: a node of each
+runs, and all are loaded in turn, a slice of a second at a time.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ import sys
 import tempfile
 import time
 import urllib.request
+from contextlib import ExitStack
 from heapq import heappop, heappush
 from pathlib import Path
+from typing import Final
 
 from .node_http import cpu_s, free_port, request
 
-PARTITIONS = 64
+PARTITIONS: Final = 64
+SLICE_S: Final = 0.25
+"""How long one node is loaded before it is the next one's turn: all meet the same machine."""
 
 
 class Connection:
@@ -97,7 +102,9 @@ class Load:
 
     def _pop(self, consumer: Consumer) -> None:
         self.pops += 1
-        path = "/api/v1/pop/queue/bench?batch=4&partitions=16&wait=true&timeout=5000&leaseSeconds=30"
+        path = (
+            "/api/v1/pop/queue/bench?batch=4&partitions=16&wait=true&timeout=5000&leaseSeconds=30"
+        )
         consumer.pops.send(request("GET", path))
 
     def _push(self) -> None:
@@ -106,7 +113,9 @@ class Load:
         name = f"t{number}"
         partition = f"p{hash((number, 7)) % PARTITIONS}"
         item = {"queue": "bench", "partition": partition, "transactionId": name}
-        body = {"items": [{**item, "payload": {"_job": {"job": "run", "id": name, "data": "x" * 100}}}]}
+        body = {
+            "items": [{**item, "payload": {"_job": {"job": "run", "id": name, "data": "x" * 100}}}]
+        }
         self.sent_at[name] = time.perf_counter()
         self.producer.send(request("POST", "/api/v1/push", body))
 
@@ -228,40 +237,50 @@ def start(folder: Path, source: str) -> tuple[subprocess.Popen[bytes], int]:
     raise TimeoutError("the node did not become healthy")
 
 
-def measure(
-    source: str, consumers: int, job_s: float, rate: float, seconds: float
-) -> dict[str, float]:
-    """One fresh node under one load."""
-    with tempfile.TemporaryDirectory() as name:
-        process, port = start(Path(name), source)
-        try:
-            load = Load(port, consumers, job_s, rate)
-            load.run(min(1.0, seconds))
-            load.waits_s.clear()
-            return _counted(process.pid, port, load, seconds)
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(10)
+class Measured:
+    """One node under load, in slices."""
 
+    def __init__(
+        self, source: str, folder: Path, consumers: int, job_s: float, rate: float
+    ) -> None:
+        """Start a fresh node and let the consumers wait."""
+        folder.mkdir()
+        self.name = Path(source).name or "this"
+        self.process, self.port = start(folder, source)
+        self.load = Load(self.port, consumers, job_s, rate)
+        self.load.run(0.5)
+        self.load.waits_s.clear()
+        self.load.popped = 0
+        self.done = self.load.done
+        self.used_s = self.took_s = 0.0
+        self.before = counters(self.port)
 
-def _counted(pid: int, port: int, load: Load, seconds: float) -> dict[str, float]:
-    load.pops = load.popped = 0
-    done = load.done
-    before, used_s = counters(port), cpu_s(pid)
-    took_s = load.run(seconds)
-    after, used_s = counters(port), cpu_s(pid) - used_s
-    jobs = load.done - done
-    waits_s = sorted(load.waits_s)
-    each = {key: (after[key] - before[key]) / jobs for key in ("syncs", "proposals", "commands", "parked")}
-    return {
-        "jobs/s": jobs / took_s,
-        "node us": used_s / jobs * 1e6,
-        "p50 ms": 1e3 * waits_s[len(waits_s) // 2],
-        "p95 ms": 1e3 * waits_s[len(waits_s) * 95 // 100],
-        "a pop": jobs / max(1, load.popped),
-        "sync us": (after["sync_us"] - before["sync_us"]) / max(1, after["syncs"] - before["syncs"]),
-        **each,
-    }
+    def slice(self, seconds: float) -> None:
+        """Load it for a moment."""
+        used_s = cpu_s(self.process.pid)
+        self.took_s += self.load.run(seconds)
+        self.used_s += cpu_s(self.process.pid) - used_s
+
+    def figures(self) -> dict[str, float]:
+        """What the slices cost."""
+        load, after = self.load, counters(self.port)
+        jobs, waits_s = load.done - self.done, sorted(load.waits_s)
+        more = {key: after[key] - self.before[key] for key in after}
+        each = {key: more[key] / jobs for key in ("syncs", "commands", "parked")}
+        return {
+            "jobs/s": jobs / self.took_s,
+            "node us": self.used_s / jobs * 1e6,
+            "p50 ms": 1e3 * waits_s[len(waits_s) // 2],
+            "p95 ms": 1e3 * waits_s[len(waits_s) * 95 // 100],
+            "a pop": jobs / max(1, load.popped),
+            "sync us": more["sync_us"] / max(1, more["syncs"]),
+            **each,
+        }
+
+    def stop(self) -> None:
+        """End the node."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(10)
 
 
 def main() -> None:
@@ -272,14 +291,21 @@ def main() -> None:
     parser.add_argument("--job-ms", type=float, default=0.0)
     parser.add_argument("--rate", type=float, default=0.0)
     parser.add_argument("--source", nargs="+", default=[""])
-    parser.add_argument("--pairs", type=int, default=1)
     given = parser.parse_args()
-    for _ in range(given.pairs):
-        for consumers in given.consumers:
-            for source in given.source:
-                found = measure(source, consumers, given.job_ms / 1e3, given.rate, given.seconds)
-                figures = "  ".join(f"{key} {value:.2f}" for key, value in found.items())
-                print(f"{Path(source).name or 'this':8} {consumers:3}  {figures}", flush=True)
+    for consumers in given.consumers:
+        with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+            nodes = []
+            for number, source in enumerate(given.source):
+                folder = Path(scratch) / str(number)
+                node = Measured(source, folder, consumers, given.job_ms / 1e3, given.rate)
+                nodes.append(node)
+                stack.callback(node.stop)
+            for _ in range(round(given.seconds / SLICE_S)):
+                for node in nodes:
+                    node.slice(SLICE_S)
+            for node in nodes:
+                figures = "  ".join(f"{key} {value:.2f}" for key, value in node.figures().items())
+                print(f"{node.name:8} {consumers:3}  {figures}", flush=True)
 
 
 if __name__ == "__main__":

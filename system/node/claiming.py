@@ -1,8 +1,8 @@
 """Pops on their way into the log: as many as will find something, and no more.
 
 A pop enters the log when more is ready than the pops before it will take. A parked pop's claim is
-proposed by whatever made it possible, in one entry with that where it can be: a push brings the claim
-of what it stores along. Its own task goes on when the outcome is known.
+proposed by whatever made it possible, in one entry with that where it can be: a push brings the
+claim of what it stores along. Its own task goes on when the outcome is known.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from .activity import Activity
 from .admission import Admission, grows, overloaded_answer
 from .asker import Asker
 from .barrier import ReadBarrier
+from .bell import Bell
 from .claiming import SMALL_COMMAND_BYTES, Claiming
 from .clock import NodeClock
 from .counters import Counters
@@ -108,9 +109,7 @@ class LeaderDesk:
         self._counters = counters
         self._admission = admission
         self._standing = standing
-        self._claiming = Claiming(
-            machine, proposals, self.lot, self.stamp_us, self._forgets_askers
-        )
+        self._claiming = Claiming(machine, proposals, self.lot, self.stamp_us, self._forgets_askers)
         self.patience = Patience(PATIENT_S)
         self._firing: Waiter | None = None
         self._retaining: Waiter | None = None
@@ -211,7 +210,7 @@ class LeaderDesk:
                 self._claiming.serve_lane(lane_of(request.command))
         return outcome
 
-    async def _hold(self, asker: Asker, moved: trio.Event, deadline: float) -> None:
+    async def _hold(self, asker: Asker, moved: Bell, deadline: float) -> None:
         if self._forgets_askers:
             with trio.move_on_at(deadline):
                 await moved.wait()

@@ -12,9 +12,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from enum import Enum
 
-import trio
-
 from ..broker.commands import Pop
+from .bell import Bell
 from .proposals import Waiter
 
 Lane = tuple[str, str, str | None]
@@ -48,13 +47,11 @@ class ParkedPop:
 
     __slots__ = ("claims_until", "command", "is_withdrawn", "moved", "verdict", "waiter")
 
-    def __init__(
-        self, command: Pop, claims_until: float, is_withdrawn: Callable[[], bool]
-    ) -> None:
+    def __init__(self, command: Pop, claims_until: float, is_withdrawn: Callable[[], bool]) -> None:
         self.command = command
         self.claims_until = claims_until
         self.is_withdrawn = is_withdrawn
-        self.moved = trio.Event()
+        self.moved = Bell()
         self.verdict = Verdict.WAITING
         self.waiter: Waiter | None = None
 
