@@ -93,7 +93,7 @@ class Claiming:
                 return
             if promise not in self._promised:
                 self._promised.add(promise)
-                self._claim_parked(parked, lambda kept=promise: self._promised.discard(kept))  # type: ignore[misc]
+                self._claim_parked(parked, partial(self._promised.discard, promise))
 
     def _serve(self, lane: Lane) -> None:
         while (parked := self._next(lane)) is not None and self.may_claim(parked.command):
