@@ -32,7 +32,7 @@ QUICK = Plan(pools=(2, 4), drained=(200, 200), included=(50, 50), paced_s=1.0)
 
 @dataclass(frozen=True, slots=True)
 class OwnSettings:
-    """What the ablation changes: lease renewal, ack_async, pop_ahead, ack_batch; not the prefetch."""
+    """What the ablation changes; the prefetch of 4 stays."""
 
     renewal: bool = True
     ack_async: bool = True
