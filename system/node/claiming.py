@@ -99,6 +99,9 @@ class Claiming:
         while (parked := self._next(lane)) is not None and self.may_claim(parked.command):
             self._ahead[lane] += 1
             self._claim_parked(parked, partial(self._applied, lane))
+            if lane[2] is not None or not lane[0]:
+                # How many could be served is not counted here: the next one goes behind this one.
+                return
 
     def _next(self, lane: Lane) -> ParkedPop | None:
         """The first pop in a lane that may still be given something; who is late goes on alone."""

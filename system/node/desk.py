@@ -348,6 +348,8 @@ class LeaderDesk:
             waiter.abandon(lambda reply: self.activity.note(command, reply, self._machine.now_us))
 
     def _take_back_late(self, command: Pop, reply: Reply) -> None:
+        if len(self.lot):
+            self._claiming.serve_lane(lane_of(command))
         if isinstance(reply, PopReply) and reply.lease_id:
             self.take_back(receipt(reply.lease_id, command))
 
