@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-page fuzz check format lint types layers campaign matrix mutants conformance bench clean
+.PHONY: install demo test test-page fuzz check format lint types layers campaign matrix heal-campaign mutants conformance bench clean
 
 install: $(STAMP)
 
@@ -52,6 +52,9 @@ campaign: install
 
 matrix: install
 	$(BIN)/python -m atleastonce.verifier.matrix --seeds 5
+
+heal-campaign: install
+	$(BIN)/python -m tests.heal_campaign --moments 200
 
 mutants: install
 	$(BIN)/python -m atleastonce.verifier.matrix --defects --seeds 3 --store store/mutants

@@ -111,6 +111,8 @@ def _things(state: LedgerState) -> Iterable[Thing]:
 
 
 def _processes(state: LedgerState) -> dict[Target, None]:
+    if state.is_private:
+        return {}
     known = dict.fromkeys(state.processes)
     return known | dict.fromkeys(t for fault in state.open_faults.values() for t in fault.targets)
 

@@ -18,10 +18,13 @@ import msgspec
 from ..histories.errors import FORMAT_VERSION
 from ..histories.host import this_host
 from ..histories.ops import Json
-from .process import is_alive, start_time
+from .process import is_alive
 from .world import Target
 
 FILE_NAME: Final = "ledger.jsonl"
+
+PRIVATE: Final = "private"
+"""Name in the first line of a run in a private world."""
 
 LedgerEvent = Literal["run", "process", "made", "gone", "opened", "owes", "healed", "closed"]
 
@@ -80,18 +83,28 @@ class Ledger:
     Each call returns after an fsync, about 0.2 ms.
 
     Args:
-        path: The file.
+        path: Of the file.
+        owner: Whose end is the end of all its processes, in a private world; else this process,
+            whose processes may outlive it.
         mark: What stands in the environment of all that the run starts; see `strays`.
 
     Raises:
         OSError: The disk refuses; nothing may be broken then.
     """
 
-    def __init__(self, path: Path, mark: str = "") -> None:
+    def __init__(self, path: Path, owner: Target | None = None, mark: str = "") -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o644)
-        pid = os.getpid()
-        self._write("run", boot=this_host().boot, pid=pid, start_time=start_time(pid), mark=mark)
+        name = "" if owner is None else PRIVATE
+        owner = owner or Target.of(os.getpid(), "verify")
+        self._write(
+            "run",
+            boot=this_host().boot,
+            pid=owner.pid,
+            start_time=owner.start_time,
+            name=name,
+            mark=mark,
+        )
         directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(directory)
@@ -200,6 +213,7 @@ class LedgerState:
         owner: The process that ran it; None if not even the first line is there.
         boot: The boot that it ran in.
         mark: What stands in the environment of all that it started; empty if nothing does.
+        is_private: Its processes, whose numbers mean nothing elsewhere, end with the owner.
         processes: All that were started.
         open_faults: Opened and not healed, by id.
         owed: What these must undo, by id: pairs of a kind of thing and one of it.
@@ -211,6 +225,7 @@ class LedgerState:
     owner: Target | None = None
     boot: str = ""
     mark: str = ""
+    is_private: bool = False
     processes: list[Target] = field(default_factory=list)
     open_faults: dict[str, LedgerLine] = field(default_factory=dict)
     owed: dict[str, list[Thing]] = field(default_factory=dict)
@@ -231,6 +246,7 @@ def read_ledger(path: Path) -> LedgerState:
             continue
         if line.event == "run":
             state.owner = Target(line.pid, line.start_time, "verify")
+            state.is_private = line.name == PRIVATE
             state.boot = line.boot
             state.mark = line.mark
         elif line.event == "process":

@@ -10,23 +10,13 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
+from .cli_options import DEFAULT_STORE, JSON, STORE, split_names
 from .errors import Exit, UsageError, VerifyError
-
-DEFAULT_STORE: Final = Path("store")
-_STORE: Final = click.option(
-    "--store",
-    type=click.Path(path_type=Path),
-    default=DEFAULT_STORE,
-    show_default=True,
-    help="Folder of the runs.",
-)
-_JSON: Final = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object on standard output."
-)
+from .fault_commands import matrix, plan
 
 
 class OneLineGroup(click.Group):
@@ -119,8 +109,15 @@ def main() -> None:
     "--set", "settings", metavar="KEY=VALUE", multiple=True, help="A setting; see verify list."
 )
 @click.option("--bug", "bugs", metavar="NAME", multiple=True, help="A planted defect to switch on.")
-@_STORE
-@_JSON
+@click.option(
+    "--level",
+    metavar="auto|0|1|2",
+    default="auto",
+    show_default=True,
+    help="What of the machine faults may use: 0 nothing special, 1 a private network, 2 root.",
+)
+@STORE
+@JSON
 @click.option("--quiet", is_flag=True, help="Print the verdict alone.")
 def run(
     workload: str,
@@ -137,24 +134,28 @@ def run(
     seed: int | None,
     settings: Sequence[str],
     bugs: Sequence[str],
+    level: str,
     store: Path,
     as_json: bool,
     quiet: bool,
 ) -> int:
     """Run WORKLOAD (jobs, if left out) under the nemeses and judge it.
 
-    Exit status: 0 valid, 1 invalid, 2 usage, 3 unknown, 4 the harness failed.
+    Exit status: 0 valid, 1 invalid, 2 usage, 3 unknown (also: a fault needs more than the level
+    has), 4 the harness failed.
     """
     from .commands import Output, run_and_judge
     from .lane_scenario import make_any_scenario
+    from .levels import check_level
     from .planning import load_plan, time_limit_of
     from .request import Request
 
+    check_level(level)
     plan = None if plan_path is None else load_plan(plan_path)
     scenario = make_any_scenario(
         Request(
             workload=workload,
-            nemeses=_names(nemesis),
+            nemeses=split_names(nemesis),
             nodes=3 if nodes is None else nodes,
             workers=workers,
             time_limit_s=time_limit_of(time_limit, plan),
@@ -168,68 +169,10 @@ def run(
             lane_nodes=nodes,
             plan=plan,
             swarm=swarm,
+            level=level,
         )
     )
-    return run_and_judge(scenario, store, Output(as_json, quiet))
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",")) if text else ()
-
-
-@main.command()
-@click.argument("workload", default="")
-@click.option("--nemesis", metavar="NAME[,NAME...]", default="", help="As of verify run.")
-@click.option(
-    "--plan",
-    "plan_path",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="A file of faults and combinators to check and expand.",
-)
-@click.option("--swarm", is_flag=True, help="As of verify run.")
-@click.option("--nodes", type=int, default=3, show_default=True, help="Nodes of the broker.")
-@click.option("--time-limit", type=float, default=None, help="As of verify run.")
-@click.option("--interval", type=float, default=5, show_default=True, help="As of verify run.")
-@click.option("--seed", type=int, default=None, help="Of the plan; drawn if left out.")
-@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="As of verify run.")
-def plan(
-    workload: str,
-    nemesis: str,
-    plan_path: Path | None,
-    swarm: bool,
-    nodes: int,
-    time_limit: float | None,
-    interval: float,
-    seed: int | None,
-    settings: Sequence[str],
-) -> None:
-    """Print the plan of faults that verify run would carry out, as a file that --plan takes."""
-    from .plan_command import plan_lines, plan_text
-    from .planning import load_plan, time_limit_of
-    from .scenario import Request, make_scenario
-
-    file = None if plan_path is None else load_plan(plan_path)
-    scenario = make_scenario(
-        Request(
-            workload=workload,
-            nemeses=_names(nemesis),
-            nodes=nodes,
-            workers=1,
-            time_limit_s=time_limit_of(time_limit, file),
-            rate=None,
-            interval_s=interval,
-            seed=seed,
-            settings=tuple(settings),
-            bugs=(),
-            plan=file,
-            swarm=swarm,
-        )
-    )
-    click.echo(plan_text(scenario), nl=False)
-    if sys.stderr.isatty():
-        for line in plan_lines(scenario):
-            click.echo(line, err=True)
+    return run_and_judge(scenario, store, Output(as_json, quiet), level)
 
 
 @main.command()
@@ -241,8 +184,8 @@ def plan(
 @click.option("--seed", type=int, default=None, help="Of every lane; drawn for each if left out.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="As of verify run.")
 @click.option("--list", "only_list", is_flag=True, help="Name the lanes and run none.")
-@_STORE
-@_JSON
+@STORE
+@JSON
 def lanes(
     names: Sequence[str],
     profiles: Sequence[str],
@@ -271,8 +214,8 @@ def lanes(
 @click.option("--nodes", type=int, default=3, show_default=True, help="Nodes of the broker.")
 @click.option("--seed", type=int, default=None, help="Of the jobs; drawn if left out.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="As of verify run.")
-@_STORE
-@_JSON
+@STORE
+@JSON
 @click.option("--quiet", is_flag=True, help="Print the verdict alone.")
 def soak(
     minutes: float,
@@ -307,7 +250,7 @@ def soak(
 
 @main.command()
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
-@_JSON
+@JSON
 def check(run_folder: Path, as_json: bool) -> int:
     """Judge the stored run RUN again, without the system."""
     from .commands import Output, check_again
@@ -316,7 +259,7 @@ def check(run_folder: Path, as_json: bool) -> int:
 
 
 @main.command(name="list")
-@_JSON
+@JSON
 def list_(as_json: bool) -> None:
     """List workloads, nemeses, lanes, rules, bugs and settings."""
     from .catalogue import catalogue, catalogue_text, encode
@@ -325,7 +268,7 @@ def list_(as_json: bool) -> None:
 
 
 @main.command()
-@_STORE
+@STORE
 def heal(store: Path) -> None:
     """Undo what a killed verifier left open."""
     from .heal import heal_store
@@ -342,28 +285,26 @@ def heal(store: Path) -> None:
 
 
 @main.command()
-@_STORE
-@_JSON
+@STORE
+@JSON
 def doctor(store: Path, as_json: bool) -> int:
-    """Say whether this machine can run the verifier, and what to do if not."""
-    import json
+    """Say whether this machine can run the verifier, and which levels of faults it has.
 
+    Exit status: 0 it can, 4 it cannot; a level that is not had is no failure.
+    """
     from .doctor import examine
+    from .doctor_report import report_json, report_lines
+    from .levels import probe_machine
 
     probes = examine(store if store.is_dir() else Path())
+    findings = probe_machine(extras=True)
     if as_json:
-        click.echo(
-            json.dumps(
-                {probe.name: _row(probe.state, probe.found, probe.remedy) for probe in probes}
-            )
-        )
+        click.echo(report_json(probes, findings))
     else:
-        for probe in probes:
-            click.echo(f"{probe.state:<5} {probe.name:<17} {probe.found}")
-            if probe.remedy:
-                click.echo(f"{'':<23} -> {probe.remedy}")
+        for line in report_lines(probes, findings):
+            click.echo(line)
     return Exit.HARNESS if any(probe.state == "fail" for probe in probes) else Exit.VALID
 
 
-def _row(state: str, found: str, remedy: str) -> dict[str, str]:
-    return {"state": state, "found": found, "remedy": remedy}
+main.add_command(plan)
+main.add_command(matrix)

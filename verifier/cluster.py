@@ -19,9 +19,10 @@ from ..nemesis.world import NodeState, Target, WorkerView
 from ..system.client import Endpoint
 from ..system.node.timeofday import wall_us, write_offset
 from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_FILE_VARIABLE, WORKER_VARIABLE
-from .children import LOOPBACK, NodePorts, log_tail, spawn
+from .children import log_tail, spawn
 from .config import CODE_VERSION, node_config, supervisor_config, write_config
 from .errors import HarnessError, NodeStartError
+from .network import CLIENTS, WORKERS, Network
 from .planning import SUPERVISOR_MARGIN_S
 from .reaper import Identity, Reaper
 from .scenario import Scenario
@@ -47,20 +48,20 @@ class Cluster:
         self,
         scenario: Scenario,
         run: RunPaths,
-        ports: Mapping[str, NodePorts],
+        network: Network,
         reaper: Reaper,
         ledger: Ledger,
         supervisors: Sequence[Supervised],
     ) -> None:
         self._scenario = scenario
         self._run = run
-        self._ports = ports
+        self._network = network
         self._reaper = reaper
         self._ledger = ledger
         self._children: dict[str, Child] = {}
         self.supervisors = supervisors
         self._hit = supervisors[0] if supervisors else None
-        self.watch = NodeWatch(self.endpoints())
+        self.watch = NodeWatch(network.control_endpoints())
 
     def write_configs(self) -> None:
         """Write the token and every configuration."""
@@ -68,19 +69,19 @@ class Cluster:
         with os.fdopen(token, "w", encoding="ascii") as file:
             file.write(secrets.token_hex(32))
         for name in self.nodes():
-            config = node_config(self._scenario, self._run, name, self._ports)
+            config = node_config(self._scenario, self._run, name, self._network)
             write_config(self._run.node_config(name), config)
             if config.time_of_day_file is not None:
                 write_offset(Path(config.time_of_day_file), 0)
         self._run.code_version.write_text(CODE_VERSION, encoding="ascii")
         for each in self.supervisors:
             each.state.mkdir(mode=0o700, exist_ok=True)
-            told = supervisor_config(self._scenario, self._run, self._ports, each.name)
+            told = supervisor_config(self._scenario, self._run, self._network, each.name)
             write_config(self._run.config_of(each.name), told)
 
-    def endpoints(self) -> dict[str, Endpoint]:
-        """Return where each node serves clients."""
-        return {name: Endpoint(LOOPBACK, ports.client) for name, ports in self._ports.items()}
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        """Return where clients dial each node."""
+        return self._network.endpoints(CLIENTS)
 
     def nodes(self) -> Sequence[str]:
         """Return the names of all nodes."""
@@ -127,9 +128,10 @@ class Cluster:
             OSError: The process cannot be started.
         """
         identity, config = Identity("node", node), self._run.node_config(node)
-        self._children[node] = self._spawn(
-            NODE_MODULE, node, identity, config, self._run.node_log(node)
-        )
+        with self._network.inside(node):
+            self._children[node] = self._spawn(
+                NODE_MODULE, node, identity, config, self._run.node_log(node)
+            )
         await trio.lowlevel.checkpoint()
 
     def _spawn(self, module: str, name: str, identity: Identity, config: Path, log: Path) -> Child:
@@ -223,7 +225,8 @@ class Cluster:
         assert hit is not None, "a run of nodes alone has no supervisor"
         identity = Identity("master", hit.name if len(self.supervisors) > 1 else None)
         config, log = self._run.config_of(hit.name), self._run.log_of(hit.name)
-        hit.child = self._spawn(SUPERVISOR_MODULE, hit.name, identity, config, log)
+        with self._network.inside(WORKERS):
+            hit.child = self._spawn(SUPERVISOR_MODULE, hit.name, identity, config, log)
         await trio.lowlevel.checkpoint()
 
     async def run_stranger(self, config: Path, log: Path) -> int:

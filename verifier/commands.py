@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -16,12 +16,16 @@ import click
 
 from ..histories.host import this_host
 from ..histories.scenario import write_scenario
-from .children import NodePorts, PortHold
+from ..nemesis.levels import AUTO
+from ..nemesis.registry import NEMESES
 from .config import node_config, supervisor_config
 from .errors import Exit, HarnessError, VerifyError
 from .heal import heal_store
 from .judge import contract_of, judge, unknown
+from .levels import choose, needs_of
 from .live import Board, show_plain, show_rich
+from .network import Network, lay_network
+from .private_world import enter, inside
 from .report import Outcome, as_json, headline, quiet_line, report_lines
 from .runner import Ended, Show, Start, execute
 from .scenario import Scenario
@@ -72,20 +76,37 @@ async def _show_nothing(_: Callable[[], Board]) -> None:
     """Be quiet."""
 
 
-def run_and_judge(scenario: Scenario, store: Path, output: Output) -> Exit:
+def run_and_judge(scenario: Scenario, store: Path, output: Output, level: str = AUTO) -> Exit:
     """Run a scenario, judge it, print the report; return the exit status.
 
+    Above level 0 the command begins anew in a private world, where it gets here again.
+
+    Args:
+        scenario: What to run.
+        store: Where runs lie.
+        output: Where the report goes.
+        level: One of `nemesis.levels.CHOICES`.
+
     Raises:
+        LevelError: A fault needs what the level does not have.
         UsageError: The store or a port cannot be had, or the settings do not fit together.
         HarnessError: The harness failed; the run folder says how.
     """
-    check_store(store)
-    for line in heal_store(store):
-        output.note(line)
-    hold = PortHold()
-    try:
-        ports = hold.take(scenario.node_names, scenario.settings.base_port)
-        _check_configs(scenario, ports)
+    world = inside()
+    if world is None:
+        kinds = {fault.kind for fault in scenario.plan} | set(scenario.nemeses) & set(NEMESES)
+        chosen = choose(level, needs_of(sorted(kinds)))
+        check_store(store)
+        # Inside a private world the processes of other runs cannot be seen.
+        for line in heal_store(store):
+            output.note(line)
+        if chosen.level.number > 0:
+            enter(chosen, scenario.seed, sys.argv[1:])
+    else:
+        chosen = world.chosen
+    scenario = replace(scenario, level=chosen.level.number)
+    with lay_network(scenario, chosen) as network:
+        _check_configs(scenario, network)
         run = make_run_folder(store, scenario.workload, scenario.nemesis)
         origin_ns = time.monotonic_ns()
         stored = scenario.stored(origin_ns, this_host(), contract_of(scenario))
@@ -93,19 +114,17 @@ def run_and_judge(scenario: Scenario, store: Path, output: Output) -> Exit:
         for text in scenario.notes:
             output.note(text)
         output.note(f"run {run.path}, seed {scenario.seed}")
-        start = Start(scenario, run, origin_ns, ports)
+        start = Start(scenario, run, origin_ns, network, None if world is None else world.target)
         return output.finish(_run_guarded(start, output))
-    finally:
-        hold.close()
 
 
-def _check_configs(scenario: Scenario, ports: dict[str, NodePorts]) -> None:
+def _check_configs(scenario: Scenario, network: Network) -> None:
     """Refuse settings that no process would take, before a folder is made for them."""
     nowhere = RunPaths("/nonexistent")
     for node in scenario.node_names:
-        node_config(scenario, nowhere, node, ports)
+        node_config(scenario, nowhere, node, network)
     if scenario.is_supervised:
-        supervisor_config(scenario, nowhere, ports)
+        supervisor_config(scenario, nowhere, network)
 
 
 def _run_guarded(start: Start, output: Output) -> Outcome:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +14,8 @@ from ..system.node.config import NodeConfig, check_config
 from ..system.node.storage_limits import StorageLimits
 from ..system.supervisor.config import RenewalSettings, SupervisorConfig, find_problems
 from ..workloads.registry import WORKLOADS
-from .children import LOOPBACK, NodePorts
 from .errors import UsageError
+from .network import WORKERS, Network
 from .scenario import Scenario
 from .store import RunPaths
 
@@ -36,9 +35,7 @@ _RENEWAL_PAUSE_S: Final = 1.0
 _RENEWAL_TIMEOUT_S_MAX: Final = 0.5
 
 
-def node_config(
-    scenario: Scenario, run: RunPaths, node: str, ports: Mapping[str, NodePorts]
-) -> NodeConfig:
+def node_config(scenario: Scenario, run: RunPaths, node: str, network: Network) -> NodeConfig:
     """Build one node's configuration.
 
     Raises:
@@ -49,8 +46,9 @@ def node_config(
     config = NodeConfig(
         node=node,
         data_dir=str(run.node_data(node)),
-        client=(LOOPBACK, ports[node].client),
-        peers={name: (LOOPBACK, pair.peer) for name, pair in ports.items()},
+        client=network.client_address(node),
+        peers=dict(network.peers_of(node)),
+        allow_remote=network.allow_remote,
         token_file=str(run.token),
         disk=settings.disk,
         bugs=scenario.bugs,
@@ -81,7 +79,7 @@ def renewal_settings(retry_after_s: float, nodes: int) -> RenewalSettings:
 
 
 def supervisor_config(
-    scenario: Scenario, run: RunPaths, ports: Mapping[str, NodePorts], name: str = "supervisor"
+    scenario: Scenario, run: RunPaths, network: Network, name: str = "supervisor"
 ) -> SupervisorConfig:
     """Build the supervisor's and the workers' configuration, for a workload of jobs.
 
@@ -93,7 +91,7 @@ def supervisor_config(
     try:
         worker = WorkerSettings(
             queue=jobs.queue,
-            endpoints=tuple((LOOPBACK, pair.client) for pair in ports.values()),
+            endpoints=tuple((at.host, at.port) for at in network.endpoints(WORKERS).values()),
             state_dir=str(run.state_of(name)),
             consumer_group=CONSUMER_GROUP,
             partitions=settings.partitions,

@@ -12,8 +12,10 @@ import argparse
 import itertools
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -27,6 +29,7 @@ from .errors import Exit, UsageError, unknown_name
 from .planning import fitting_nemeses
 
 RESULTS: Final = "matrix.jsonl"
+CRASHED: Final = "CRASHED"
 RUN_S_MAX: Final = 900.0
 """A run that takes longer is given up, and counts as crashed."""
 
@@ -59,9 +62,9 @@ class Cell(msgspec.Struct, frozen=True):
         parts = (self.workload, self.nemesis, self.bug, *self.settings, f"seed {self.seed}")
         return " ".join(part for part in parts if part)
 
-    def arguments(self, store: Path, time_limit_s: float) -> list[str]:
-        """The command line of its run."""
-        options = {"--nemesis": self.nemesis, "--bug": self.bug}
+    def arguments(self, store: Path, time_limit_s: float, level: str = "") -> list[str]:
+        """The command line of its run; without a level, `verify run` chooses it."""
+        options = {"--nemesis": self.nemesis, "--bug": self.bug, "--level": level}
         chosen = [part for option, value in options.items() if value for part in (option, value)]
         pairs = [part for pair in self.settings for part in ("--set", pair)]
         size = ["--time-limit", f"{time_limit_s:g}", "--seed", str(self.seed)]
@@ -78,6 +81,7 @@ class Result(msgspec.Struct, frozen=True):
         broken: Rules with violations, by number.
         reasons: Why it is unknown, or the last line of a crash.
         run: Its folder.
+        seconds: How long it took.
     """
 
     cell: Cell
@@ -85,12 +89,13 @@ class Result(msgspec.Struct, frozen=True):
     broken: dict[str, int] = {}
     reasons: list[str] = []
     run: str = ""
+    seconds: float = 0.0
 
     @property
     def word(self) -> str:
         """The verdict in a word."""
         words = {Exit.VALID: "valid", Exit.INVALID: "INVALID", Exit.UNKNOWN: "unknown"}
-        return words.get(Exit(self.status), "CRASHED") if self.status in _STATUSES else "CRASHED"
+        return words.get(Exit(self.status), CRASHED) if self.status in _STATUSES else CRASHED
 
     @property
     def is_caught(self) -> bool:
@@ -154,9 +159,15 @@ def defect_cells(names: Sequence[str], seeds: Iterable[int]) -> Iterator[Cell]:
         yield Cell("", "", seed, (), name)
 
 
-def run_cell(cell: Cell, store: Path, time_limit_s: float) -> Result:
+def run_cell(cell: Cell, store: Path, time_limit_s: float, level: str = "") -> Result:
     """Run one and read its report."""
-    command = [sys.executable, "-m", "atleastonce.verifier", *cell.arguments(store, time_limit_s)]
+    begun_s = time.monotonic()
+    result = _run_cell(cell, cell.arguments(store, time_limit_s, level))
+    return msgspec.structs.replace(result, seconds=round(time.monotonic() - begun_s, 1))
+
+
+def _run_cell(cell: Cell, arguments: Sequence[str]) -> Result:
+    command = [sys.executable, "-m", "atleastonce.verifier", *arguments]
     try:
         done = subprocess.run(command, capture_output=True, timeout=RUN_S_MAX, check=False)
     except subprocess.TimeoutExpired:
@@ -170,15 +181,30 @@ def run_cell(cell: Cell, store: Path, time_limit_s: float) -> Result:
     return Result(cell, done.returncode, broken, report.reasons, report.run)
 
 
+def read_results(store: Path) -> dict[Cell, Result]:
+    """Return what a store holds of earlier runs, the last one of each; crashed ones count as none.
+
+    A line that was cut short by the end of its writer is left out.
+    """
+    found: dict[Cell, Result] = {}
+    path = store / RESULTS
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        with suppress(msgspec.MsgspecError):
+            result = msgspec.json.decode(line, type=Result)
+            if result.word != CRASHED:
+                found[result.cell] = result
+    return found
+
+
 def run_all(
-    cells: Sequence[Cell], store: Path, lanes: int, time_limit_s: float
+    cells: Sequence[Cell], store: Path, lanes: int, time_limit_s: float, level: str = ""
 ) -> Iterator[Result]:
     """Yield results as they come, from so many runs at a time; each is in `RESULTS` by then."""
     store.mkdir(parents=True, exist_ok=True)
     with (store / RESULTS).open("ab") as file, ThreadPoolExecutor(lanes) as pool:
         tasks = [
             # A store of its own for each lane: a verifier heals what it finds open in its store.
-            pool.submit(run_cell, cell, store / f"run{number}", time_limit_s)
+            pool.submit(run_cell, cell, store / f"run{number}", time_limit_s, level)
             for number, cell in enumerate(cells, 1)
         ]
         try:

@@ -18,6 +18,7 @@ from ..nemesis.spec import NemesisSpec
 from ..nemesis.swarm import draw_swarm
 from ..workloads.registry import WorkloadSpec
 from .errors import UsageError, unknown_name
+from .powers import powers_of
 from .request import Request
 from .settings import Settings
 
@@ -45,11 +46,11 @@ class Planned:
     notes: tuple[str, ...] = ()
 
 
-def fits(nemesis: NemesisSpec, workload: WorkloadSpec, nodes: int) -> bool:
-    """Whether a workload on so many nodes runs what a nemesis hits, and survives it."""
+def fits(nemesis: NemesisSpec, workload: WorkloadSpec, nodes: int, powers: frozenset[str]) -> bool:
+    """Whether a workload on so many nodes runs what a nemesis hits, and the level lets it."""
     if workload.jobs is None and nemesis.target in _SUPERVISED:
         return False
-    return nodes >= nemesis.nodes_min
+    return nodes >= nemesis.nodes_min and nemesis.needs <= powers
 
 
 def fitting_nemeses(spec: WorkloadSpec) -> list[str]:
@@ -75,7 +76,13 @@ def check_nemeses(request: Request, spec: WorkloadSpec) -> None:
     except UnknownNemesisError as error:
         raise UsageError(str(error)) from None
     for name in names:
-        _check_fit(name, spec, request.nodes)
+        if name in PACKAGES and not _packages(spec, request)[name]:
+            raise UsageError(
+                f"package {name!r} has no nemesis for workload {spec.name!r} on {request.nodes} "
+                f"nodes at level {request.level}; choose from: {', '.join(fitting_nemeses(spec))}"
+            )
+        if name not in PACKAGES:
+            _check_fit(name, spec, request.nodes)
 
 
 def _check_alone(request: Request) -> None:
@@ -86,13 +93,6 @@ def _check_alone(request: Request) -> None:
 
 
 def _check_fit(name: str, spec: WorkloadSpec, nodes: int) -> None:
-    if name in PACKAGES:
-        if not fitting(name, lambda nemesis: fits(nemesis, spec, nodes)):
-            raise UsageError(
-                f"package {name!r} has no nemesis for workload {spec.name!r} on {nodes} nodes; "
-                f"choose from: {', '.join(fitting_nemeses(spec))}"
-            )
-        return
     if nodes < NEMESES[name].nodes_min:
         raise UsageError(
             f"--nodes {nodes} leaves no quorum under {name}; "
@@ -117,13 +117,17 @@ def make_planned(
     if request.plan is not None:
         return _from_file(request, request.plan, spec, seed, settings, nodes)
     names = request.nemeses or (NONE,)
-    packages = _packages(spec, len(nodes))
+    packages = _packages(spec, request) if not PACKAGES.keys().isdisjoint(names) else {}
     slower: dict[str, float] = {}
     notes: tuple[str, ...] = ()
     planned = names
     if request.swarm:
-        pool = [name for name in fitting_nemeses(spec) if name != NONE]
-        pool = [name for name in pool if len(nodes) >= NEMESES[name].nodes_min]
+        powers = powers_of(request.level)
+        pool = [
+            name
+            for name, nemesis in NEMESES.items()
+            if name != NONE and fits(nemesis, spec, len(nodes), powers)
+        ]
         slower = draw_swarm(pool if names == (NONE,) else names, seed)
         names, planned = tuple(slower), (SWARM,)
         told = ", ".join(
@@ -149,8 +153,12 @@ def make_planned(
     return Planned(planned, plan, notes)
 
 
-def _packages(spec: WorkloadSpec, nodes: int) -> dict[str, tuple[str, ...]]:
-    return {name: fitting(name, lambda nemesis: fits(nemesis, spec, nodes)) for name in PACKAGES}
+def _packages(spec: WorkloadSpec, request: Request) -> dict[str, tuple[str, ...]]:
+    powers = powers_of(request.level)
+    return {
+        name: fitting(name, lambda nemesis: fits(nemesis, spec, request.nodes, powers))
+        for name in PACKAGES
+    }
 
 
 def _from_file(
@@ -167,7 +175,7 @@ def _from_file(
             seed,
             request.time_limit_s,
             nemesis_settings(settings),
-            _packages(spec, len(nodes)),
+            _packages(spec, request) if file.draw else {},
         )
         check_nodes(plan, nodes)
     except ValueError as error:

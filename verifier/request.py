@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..nemesis.levels import AUTO
 from ..nemesis.plan_file import PlanFile
 
 
@@ -17,6 +18,7 @@ class Request:
         plan: A plan file, which stands in for the nemeses.
         swarm: Whether the seed draws which of the nemeses there are; of all that fit, if none is
             named.
+        level: Of the machine; packages and swarms take what it lets them.
     """
 
     workload: str
@@ -34,3 +36,4 @@ class Request:
     lane_nodes: int | None = None
     plan: PlanFile | None = None
     swarm: bool = False
+    level: str = AUTO

@@ -26,10 +26,10 @@ from ..nemesis.ledger import Ledger
 from ..nemesis.nemesis import run_plan
 from ..nemesis.plan_file import needs_events
 from ..nemesis.strays import mark_of
+from ..nemesis.world import Target
 from ..system.client import AsyncClient, ClientOptions
 from .activities import Stage
 from .board import BoardMaker
-from .children import NodePorts
 from .cluster import Cluster
 from .cpu_times import CpuTimes
 from .deaths import identify_orphan, merge_deaths
@@ -37,6 +37,7 @@ from .errors import HarnessError
 from .lane_activity import make_activity
 from .live import Board
 from .memory import memory_sampling
+from .network import Network
 from .planning import nemesis_settings
 from .progress import AttemptTail
 from .proof import Proof, prove_health
@@ -79,13 +80,15 @@ class Start:
         scenario: What to run.
         run: Where.
         origin_ns: CLOCK_MONOTONIC from which its times count.
-        ports: Where each node listens; held by the caller.
+        network: Where everybody lives; held by the caller.
+        owner: Whose end undoes a private world; None outside one.
     """
 
     scenario: Scenario
     run: RunPaths
     origin_ns: int
-    ports: Mapping[str, NodePorts]
+    network: Network
+    owner: Target | None = None
 
 
 def execute(start: Start, show: Show) -> Ended:
@@ -122,8 +125,8 @@ class _Session:
         scenario, run = start.scenario, start.run
         self._start = start
         self._reaper = reaper
-        self._ledger = Ledger(run.ledger, mark_of(run.path))
-        self._cluster = Cluster(scenario, run, start.ports, reaper, self._ledger, supervisors)
+        self._ledger = Ledger(run.ledger, start.owner, mark_of(run.path))
+        self._cluster = Cluster(scenario, run, start.network, reaper, self._ledger, supervisors)
         self._recorder = Recorder(run.history)
         self._faults = LineWriter(run.faults)
         self._tail = AttemptTail(run.attempts)

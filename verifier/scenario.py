@@ -65,6 +65,7 @@ class Scenario:
         notes: What was chosen for the caller, one sentence each.
         lane: The lane, where the workload is one.
         soak: The soak, likewise.
+        level: What of the machine the run may use, 0 to 2.
     """
 
     workload: str
@@ -81,6 +82,7 @@ class Scenario:
     notes: tuple[str, ...] = ()
     lane: LanePlan | None = None
     soak: SoakPlan | None = None
+    level: int = 0
 
     @property
     def nemesis(self) -> str:
@@ -114,6 +116,7 @@ class Scenario:
             "time_limit_s": self.time_limit_s,
             "rate": self.rate,
             "interval_s": self.interval_s,
+            "level": self.level,
         }
         versions = {name: version(name) for name in _LIBRARIES}
         versions |= {"python": platform.python_version(), "kernel": platform.release()}

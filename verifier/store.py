@@ -85,7 +85,7 @@ def check_store(store: Path) -> None:
     Raises:
         UsageError: It does not; the line names the folder and the system's reason.
     """
-    probe = store / f".probe-{os.getpid()}"
+    probe = store / f".probe-{_unique()}"
     try:
         store.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"probe")
@@ -124,10 +124,14 @@ def make_run_folder(store: Path, workload: str, nemesis: str) -> RunPaths:
 
 def _point_latest(store: Path, run: RunPaths) -> None:
     """Replace the link in one step, so that two verifiers at once leave one good link."""
-    fresh = store / f".{LATEST}-{os.getpid()}"
-    fresh.unlink(missing_ok=True)
+    fresh = store / f".{LATEST}-{_unique()}"
     fresh.symlink_to(run.path.relative_to(store))
     fresh.replace(store / LATEST)
+
+
+def _unique() -> str:
+    """A name that no other verifier has; all that run in private worlds have the same pid."""
+    return os.urandom(8).hex()
 
 
 def open_run(folder: Path) -> RunPaths:

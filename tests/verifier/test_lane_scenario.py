@@ -14,6 +14,7 @@ from atleastonce.verifier.config import node_config, supervisor_config
 from atleastonce.verifier.errors import UsageError
 from atleastonce.verifier.judge import contract_of
 from atleastonce.verifier.lane_scenario import make_any_scenario
+from atleastonce.verifier.network import LoopbackNetwork
 from atleastonce.verifier.scenario import Request
 from atleastonce.verifier.store import RunPaths
 from atleastonce.workloads.lanes.defects import CATCHES
@@ -61,15 +62,15 @@ def test_what_the_caller_sets_holds() -> None:
 @pytest.mark.parametrize("scale", ["0", "1"])
 def test_every_lane_makes_processes_that_take_their_settings(scale: str) -> None:
     nowhere = RunPaths("/nonexistent")
-    ports = {"n1": NodePorts(client=7001, peer=7002)}
+    network = LoopbackNetwork({"n1": NodePorts(client=7001, peer=7002)})
     for lane, profile in CELLS:
         request = dataclasses.replace(REQUEST, lane=lane, profile=profile)
         scenario = make_any_scenario(
             dataclasses.replace(request, settings=(f"lane_scale={scale}",))
         )
 
-        assert node_config(scenario, nowhere, "n1", ports).node == "n1"
-        assert supervisor_config(scenario, nowhere, ports).workers == scenario.workers
+        assert node_config(scenario, nowhere, "n1", network).node == "n1"
+        assert supervisor_config(scenario, nowhere, network).workers == scenario.workers
         assert scenario.lane is not None
         assert scenario.lane.contract(load_contract()).profile == profile
 

@@ -13,6 +13,7 @@ from atleastonce.verifier.cli import main
 from atleastonce.verifier.config import node_config, supervisor_config
 from atleastonce.verifier.errors import UsageError
 from atleastonce.verifier.judge import contract_of
+from atleastonce.verifier.network import LoopbackNetwork
 from atleastonce.verifier.soak_scenario import SoakRequest, make_soak_scenario
 from atleastonce.verifier.store import RunPaths
 
@@ -41,10 +42,10 @@ def test_soak_plans_its_kills_and_its_deploy_in_order() -> None:
 def test_every_length_makes_processes_that_take_its_settings(minutes: float) -> None:
     scenario = make_soak_scenario(dataclasses.replace(REQUEST, minutes=minutes))
     nowhere = RunPaths("/nonexistent")
-    ports = {f"n{number}": NodePorts(7000 + number, 7100 + number) for number in (1, 2, 3)}
+    network = LoopbackNetwork({f"n{n}": NodePorts(7000 + n, 7100 + n) for n in (1, 2, 3)})
 
-    assert node_config(scenario, nowhere, "n1", ports).node == "n1"
-    assert supervisor_config(scenario, nowhere, ports).workers == 8
+    assert node_config(scenario, nowhere, "n1", network).node == "n1"
+    assert supervisor_config(scenario, nowhere, network).workers == 8
     contract = soak_contract_from_json(contract_of(scenario))
     assert contract.jobs == pytest.approx(minutes * 60 * 5, rel=0.2)
     assert contract.attempts.bounds.workers == 8

@@ -226,7 +226,7 @@ def test_a_process_that_no_ledger_names_is_found_by_its_mark(
     ).stdout
     stray = Target.of(int(said), "stray")
     assert [one.pid for one in find_strays(mark)] == [stray.pid]
-    Ledger(ledger_path, mark)
+    Ledger(ledger_path, mark=mark)
     make_owner_dead(ledger_path)
 
     [line] = heal(ledger_path)

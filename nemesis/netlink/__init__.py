@@ -1,0 +1,1 @@
+"""Talking to the kernel about interfaces, packet filters and sockets, without any tool."""

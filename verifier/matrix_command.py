@@ -1,0 +1,134 @@
+"""What `verify matrix` does: which runs there are, those that are left, and a table of verdicts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from ..nemesis.packages import PACKAGES
+from ..nemesis.registry import NEMESES
+from ..workloads.registry import LANE, SOAK, WORKLOADS
+from .errors import Exit, UsageError, unknown_name
+from .junit import write_junit
+from .matrix import Cell, Result, read_results, run_all, summary
+from .planning import fits
+from .powers import powers_of
+from .store import check_store
+from .tables import table
+
+_NODES: Final = 3
+_SEEDS_MAX: Final = 1000
+_JOBS_MAX: Final = 64
+_NONE: Final = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the command line asked for; empty names are all."""
+
+    workloads: tuple[str, ...]
+    nemeses: tuple[str, ...]
+    seeds: int
+    first_seed: int
+    time_limit_s: float
+    level: str
+
+
+def matrix_cells(wanted: Wanted, powers: frozenset[str]) -> list[Cell]:
+    """Return a run for every workload, every nemesis that fits it and the level, and every seed.
+
+    Raises:
+        UsageError: A name is unknown, or a number not allowed.
+    """
+    workloads = wanted.workloads or tuple(n for n in WORKLOADS if n not in (LANE, SOAK))
+    for name in workloads:
+        if name not in WORKLOADS or name in (LANE, SOAK):
+            raise unknown_name("workload", name, [n for n in WORKLOADS if n not in (LANE, SOAK)])
+    nemeses = wanted.nemeses or tuple(NEMESES)
+    for name in nemeses:
+        if name not in NEMESES and name not in PACKAGES:
+            raise unknown_name("nemesis", name, (*NEMESES, *PACKAGES))
+    _check_range("--seeds", wanted.seeds, 1, _SEEDS_MAX)
+    _check_range("--first-seed", wanted.first_seed, 0, 1 << 62)
+    seeds = range(wanted.first_seed, wanted.first_seed + wanted.seeds)
+    cells = [
+        Cell(workload, nemesis, seed)
+        for seed, nemesis, workload in itertools.product(seeds, nemeses, workloads)
+        if any(
+            fits(NEMESES[name], WORKLOADS[workload], _NODES, powers)
+            for name in PACKAGES.get(nemesis, (nemesis,))
+        )
+    ]
+    if not cells:
+        raise UsageError(
+            f"no nemesis of {','.join(nemeses)!r} fits a workload of {','.join(workloads)!r} "
+            f"at level {wanted.level}"
+        )
+    return cells
+
+
+def _check_range(option: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise UsageError(f"{option} {value} is not allowed; choose from {least} to {most}")
+
+
+def run_matrix(
+    wanted: Wanted, store: Path, jobs: int, junit: Path, *, only_list: bool, as_json: bool
+) -> Exit:
+    """Make the runs that the store does not hold yet; return 0 if all of them are valid, else 1.
+
+    Raises:
+        UsageError: A name is unknown, a number not allowed, or the store cannot be written.
+    """
+    _check_range("--jobs", jobs, 1, _JOBS_MAX)
+    cells = matrix_cells(wanted, powers_of(wanted.level))
+    if only_list:
+        for cell in cells:
+            click.echo(cell.name)
+        return Exit.VALID
+    check_store(store)
+    known = read_results(store)
+    results = [known[cell] for cell in cells if cell in known]
+    left = [cell for cell in cells if cell not in known]
+    if results:
+        click.echo(f"{len(results)} of {len(cells)} runs are in {store} already", err=as_json)
+    level = "" if wanted.level == "auto" else wanted.level
+    for result in run_all(left, store, jobs, wanted.time_limit_s, level):
+        results.append(result)
+        click.echo(f"{len(results)}/{len(cells)} {result.line()}", err=as_json)
+        # After each, so that one that is interrupted leaves a whole file.
+        write_junit(results, junit)
+    write_junit(results, junit)
+    for line in (*verdict_table(results), "", *summary(results), f"JUnit {junit}"):
+        click.echo(line, err=as_json)
+    if as_json:
+        click.echo(msgspec.json.encode(results).decode())
+    return Exit.VALID if all(r.status == Exit.VALID for r in results) else Exit.INVALID
+
+
+def verdict_table(results: Sequence[Result]) -> Iterator[str]:
+    """Yield a table: a line for each nemesis, a column for each workload."""
+    workloads = list(dict.fromkeys(result.cell.workload for result in results))
+    by_cell: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        by_cell.setdefault((result.cell.nemesis, result.cell.workload), []).append(result)
+    rows = [
+        (nemesis, *(_verdict(by_cell, nemesis, workload) for workload in workloads))
+        for nemesis in dict.fromkeys(result.cell.nemesis for result in results)
+    ]
+    yield ""
+    yield from table(("nemesis", *workloads), rows, "<" * (1 + len(workloads)))
+
+
+def _verdict(by_cell: Mapping[tuple[str, str], Sequence[Result]], nemesis: str, on: str) -> str:
+    """All verdicts of a pair: the word alone if it is one run, else each word with its number."""
+    found = [result.word for result in by_cell.get((nemesis, on), ())]
+    if len(found) < 2:
+        return found[0] if found else _NONE
+    return ", ".join(f"{found.count(word)} {word}" for word in dict.fromkeys(sorted(found)))

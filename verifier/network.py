@@ -1,0 +1,152 @@
+"""Where the processes of a run live, and how they reach each other.
+
+On loopback everybody shares one network. In a private network each node has a namespace of its
+own, and so have clients and workers; the verifier itself lives with the clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Final, Protocol
+
+from ..nemesis.namespaces import enter_network
+from ..nemesis.private_network import CLIENTS, WORKERS, PrivateNetwork
+from ..system.client import Endpoint
+from .children import LOOPBACK, NodePorts, PortHold
+from .levels import ChosenLevel
+from .scenario import Scenario
+
+__all__ = ["CLIENTS", "WORKERS", "LoopbackNetwork", "NamespaceNetwork", "Network", "lay_network"]
+
+_EVERYWHERE: Final = "0.0.0.0"
+_CLIENT_PORT: Final = 6632
+_PEER_PORT: Final = 6633
+
+Address = tuple[str, int]
+
+
+class Network(Protocol):
+    """What a run's processes are told of each other."""
+
+    @property
+    def allow_remote(self) -> bool:
+        """Whether nodes serve more than loopback."""
+
+    def client_address(self, node: str) -> Address:
+        """Where a node serves HTTP, as it binds it."""
+
+    def peers_of(self, node: str) -> Mapping[str, Address]:
+        """Where a node binds for its peers, under its own name, and where it dials each of them."""
+
+    def endpoints(self, end: str) -> Mapping[str, Endpoint]:
+        """Where `clients` or `workers` dial each node; faults act on the way."""
+
+    def control_endpoints(self) -> Mapping[str, Endpoint]:
+        """Where the verifier asks each node for its health; no fault acts on the way."""
+
+    def inside(self, end: str) -> AbstractContextManager[None]:
+        """Be where an end is, for the length of a block without checkpoints.
+
+        Children that are started meanwhile are born there.
+        """
+
+
+class LoopbackNetwork:
+    """Everybody on 127.0.0.1, each node with two ports of its own."""
+
+    allow_remote = False
+
+    def __init__(self, ports: Mapping[str, NodePorts]) -> None:
+        self._ports = ports
+
+    def client_address(self, node: str) -> Address:
+        """Where a node serves HTTP."""
+        return LOOPBACK, self._ports[node].client
+
+    def peers_of(self, node: str) -> Mapping[str, Address]:
+        """Where every node hears its peers; the same for all."""
+        assert node in self._ports, node
+        return {name: (LOOPBACK, ports.peer) for name, ports in self._ports.items()}
+
+    def endpoints(self, end: str) -> Mapping[str, Endpoint]:
+        """Where each node serves HTTP; the same for all."""
+        assert end in (CLIENTS, WORKERS), end
+        return self.control_endpoints()
+
+    def control_endpoints(self) -> Mapping[str, Endpoint]:
+        """Where each node serves HTTP."""
+        return {name: Endpoint(LOOPBACK, ports.client) for name, ports in self._ports.items()}
+
+    def inside(self, end: str) -> AbstractContextManager[None]:
+        """Stay here."""
+        del end
+        return nullcontext()
+
+
+class NamespaceNetwork:
+    """Each node, the clients and the workers in a namespace of their own.
+
+    Every node has the same two ports, on an address that only it has.
+
+    Args:
+        private: The ends.
+        nodes: The nodes among them.
+    """
+
+    allow_remote = True
+
+    def __init__(self, private: PrivateNetwork, nodes: Iterable[str]) -> None:
+        self._private = private
+        self._nodes = tuple(nodes)
+
+    def client_address(self, node: str) -> Address:
+        """Every address of the node's namespace."""
+        assert node in self._nodes, node
+        return _EVERYWHERE, _CLIENT_PORT
+
+    def peers_of(self, node: str) -> Mapping[str, Address]:
+        """The address that each node has; the same for all."""
+        assert node in self._nodes, node
+        return {name: (self._private.ends[name].address, _PEER_PORT) for name in self._nodes}
+
+    def endpoints(self, end: str) -> Mapping[str, Endpoint]:
+        """The address that each node has; from there the way is the end's own."""
+        assert end in (CLIENTS, WORKERS), end
+        ends = self._private.ends
+        return {name: Endpoint(ends[name].address, _CLIENT_PORT) for name in self._nodes}
+
+    def control_endpoints(self) -> Mapping[str, Endpoint]:
+        """The address of each node that no fault acts on."""
+        ends = self._private.ends
+        return {name: Endpoint(ends[name].control_address, _CLIENT_PORT) for name in self._nodes}
+
+    def inside(self, end: str) -> AbstractContextManager[None]:
+        """Be in the end's namespace."""
+        return self._private.inside(end)
+
+
+@contextmanager
+def lay_network(scenario: Scenario, chosen: ChosenLevel) -> Iterator[Network]:
+    """Have the run's network for the length of a block: loopback ports, or namespaces.
+
+    In a private network the calling thread moves to the clients for good.
+
+    Raises:
+        UsageError: A port that was asked for is in use.
+        OSError: The kernel refuses a namespace or an interface.
+    """
+    if not chosen.has_network:
+        hold = PortHold()
+        try:
+            ports = hold.take(scenario.node_names, scenario.settings.base_port)
+            yield LoopbackNetwork(ports)
+        finally:
+            hold.close()
+        return
+    private = PrivateNetwork(scenario.node_names)
+    try:
+        enter_network(private.ends[CLIENTS].namespace)
+        yield NamespaceNetwork(private, scenario.node_names)
+    finally:
+        private.close()
