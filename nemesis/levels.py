@@ -41,6 +41,7 @@ class Power:
 
 SIGNALS: Final = "signals"
 LINKS: Final = "links"
+SHAPES: Final = "shapes"
 PACKETS: Final = "packets"
 RST: Final = "rst"
 SYNC_GATE: Final = "sync-gate"
@@ -76,13 +77,20 @@ POWERS: Final[dict[str, Power]] = {
         _power(SIGNALS, "kill, stop and continue processes", 0, PIDFD),
         Power(
             LINKS,
-            "cut, delay, narrow, reset or refuse what goes over one directed link",
+            "cut, reset or refuse what goes over one directed link",
             0,
             1,
-            ((0, ()), (1, (*_WORLD, FILTER, SWITCH, RESETS))),
+            ((0, ()), (1, (*_WORLD, FILTER, RESETS))),
+        ),
+        Power(
+            SHAPES,
+            "delay or narrow what goes over one directed link",
+            0,
+            1,
+            ((0, ()), (1, (*_WORLD, SWITCH))),
         ),
         _power(PACKETS, "lose, repeat, reorder and corrupt packets", 1, *_WORLD, SWITCH),
-        _power(RST, "reset one end of a connection with a crafted segment", 1, *_WORLD, SWITCH),
+        _power(RST, "reset one end of a connection with a crafted segment", 1, *_WORLD),
         _power(SYNC_GATE, "hold or fail the sync calls of a process", 0, SECCOMP),
         _power(DISK_HOOKS, "have a node's own disk layer fail", 0),
         _power(CLOCK_HOOKS, "have a node's own clock be wrong", 0),
@@ -94,8 +102,11 @@ POWERS: Final[dict[str, Power]] = {
 }
 """Every power by its name."""
 
-NETWORK_POWERS: Final = frozenset({LINKS, PACKETS, RST})
+NETWORK_POWERS: Final = frozenset({LINKS, SHAPES, PACKETS, RST})
 """Those for which level 1 and above give each node a network of its own."""
+
+SWITCH_POWERS: Final = frozenset({SHAPES, PACKETS})
+"""Those for which the packet switch takes the place of the bridge."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ last process and descriptor that is in it.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -26,9 +27,13 @@ WORKERS: Final = "workers"
 BRIDGE: Final = "br0"
 INTERFACE: Final = "eth0"
 MTU: Final = 9000
+DATA_NETWORK: Final = bytes((10, 77, 0))
+"""The first three bytes of the addresses that faults act on."""
 _DATA: Final = "10.77.0"
 _CONTROL: Final = "10.78.0"
 _PREFIX: Final = 24
+_PROOF_S: Final = 5.0
+_PROOF_BYTES: Final = 200_000
 _FIRST_OTHER: Final = 201
 _FIRST_INDEX: Final = 1000
 _SLOWEST_RETRANSMISSION: Final = Path("/proc/sys/net/ipv4/tcp_rto_max_ms")
@@ -123,6 +128,34 @@ class PrivateNetwork:
     def inside(self, end: str) -> AbstractContextManager[None]:
         """Be in an end's namespace for the length of a block: sockets and children stay there."""
         return inside_network(self.ends[end].namespace)
+
+    def prove(self, first: str, second: str) -> None:
+        """Exchange some bytes over TCP between two ends; blocks for a few milliseconds.
+
+        An interface that leaves checksums to hardware which is not there lets a ping through and
+        no TCP.
+
+        Raises:
+            OSError: They did not arrive.
+        """
+        there = self.ends[second]
+        with self.inside(second):
+            listener = socket.create_server((there.address, 0))
+        with self.inside(first):
+            caller = socket.socket()
+        with listener, caller:
+            caller.settimeout(_PROOF_S)
+            listener.settimeout(_PROOF_S)
+            caller.connect(listener.getsockname())
+            callee, _ = listener.accept()
+            with callee:
+                callee.settimeout(_PROOF_S)
+                caller.sendall(bytes(_PROOF_BYTES))
+                left = _PROOF_BYTES
+                while left and (got := callee.recv(left)):
+                    left -= len(got)
+        if left:
+            raise ConnectionError(f"{left} of {_PROOF_BYTES} bytes did not arrive at {second}")
 
     def close(self) -> None:
         """Let go of the namespaces; each vanishes when its last process has ended."""

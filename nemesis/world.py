@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from ..histories.faults import FaultEvent
+from .links import Links
 from .process import start_time
 
 
@@ -145,6 +146,9 @@ class World(Protocol):
 
     def workers(self) -> Sequence[WorkerView]:
         """The workers that the supervisor last named."""
+
+    def links(self) -> Links | None:
+        """The links between the ends of the run, for faults; None if it has none to break."""
 
 
 class FaultRecorder(Protocol):

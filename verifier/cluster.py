@@ -13,6 +13,7 @@ from typing import Final
 import trio
 
 from ..nemesis.ledger import Ledger
+from ..nemesis.links import Links
 from ..nemesis.process import ProcessGoneError
 from ..nemesis.strays import RUN_VARIABLE
 from ..nemesis.world import NodeState, Target, WorkerView
@@ -82,6 +83,10 @@ class Cluster:
     def endpoints(self) -> Mapping[str, Endpoint]:
         """Return where clients dial each node."""
         return self._network.endpoints(CLIENTS)
+
+    def links(self) -> Links | None:
+        """Return the links that faults act on; None where there are none."""
+        return self._network.links
 
     def nodes(self) -> Sequence[str]:
         """Return the names of all nodes."""

@@ -42,7 +42,7 @@ from ..nemesis.namespaces import (
 from ..nemesis.netlink.connections import Connections
 from ..nemesis.netlink.filters import Filters
 from ..nemesis.netlink.interfaces import Interfaces
-from ..nemesis.private_network import PrivateNetwork
+from ..nemesis.private_network import DATA_NETWORK, PrivateNetwork
 from ..nemesis.switch.control import Plan, Port
 from ..nemesis.switch.switching import Switch
 from .probing import LevelProbe, RefusedError
@@ -53,7 +53,6 @@ _SILENCE_S: Final = 0.1
 _CUT_S: Final = 30.0
 _SHIFT_S: Final = 1000
 _PORT: Final = 7000
-_TALK_BYTES: Final = 200_000
 _NO_USER_NAMESPACES: Final = (
     "user namespaces are blocked (a container's seccomp filter, user.max_user_namespaces=0 or "
     "kernel.unprivileged_userns_clone=0): run as root, or use --level 0"
@@ -162,32 +161,12 @@ def _exchange(first: int, second: int, address: str, within_s: float = _ANSWER_S
             return False
 
 
-def _talk(first: int, second: int, address: str) -> bytes:
-    """Exchange some bytes over TCP between two network namespaces."""
-    with inside_network(second):
-        listener = socket.create_server((address, 0))
-    with inside_network(first):
-        caller = socket.socket()
-        caller.settimeout(_ANSWER_S)
-        caller.connect(listener.getsockname())
-    listener.settimeout(_ANSWER_S)
-    callee, _ = listener.accept()
-    with listener, caller, callee:
-        callee.settimeout(_ANSWER_S)
-        caller.sendall(bytes(_TALK_BYTES))
-        got = b""
-        while len(got) < _TALK_BYTES and (more := callee.recv(65_536)):
-            got += more
-        return got
-
-
 def _network() -> str:
     network = _build()
     first, second = network.ends["n1"], network.ends["n2"]
     if not _exchange(first.namespace, second.namespace, second.address):
         raise RefusedError("a datagram did not cross the bridge")
-    if len(_talk(first.namespace, second.namespace, second.control_address)) != _TALK_BYTES:
-        raise RefusedError("TCP did not cross the bridge")
+    network.prove("n1", "n2")
     return "two namespaces, cables and a bridge; UDP and TCP crossed it"
 
 
@@ -195,7 +174,6 @@ def _filter() -> str:
     network = _build()
     first, second = network.ends["n1"], network.ends["n2"]
     filters = Filters()
-    filters.install()
     if not _exchange(first.namespace, second.namespace, second.address):
         raise RefusedError("a datagram did not cross the bridge")
     pair = (first.address, second.address)
@@ -212,7 +190,9 @@ def _filter() -> str:
 def _switch() -> str:
     network = _build(switched=True)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    plan = Plan([Port(each.port, each.number) for each in network.ends.values()], [10, 77, 0], 1)
+    plan = Plan(
+        [Port(each.port, each.number) for each in network.ends.values()], list(DATA_NETWORK), 1
+    )
     if _forked() == 0:
         ours.close()
         switch = Switch(plan)
@@ -222,9 +202,7 @@ def _switch() -> str:
     theirs.close()
     if ours.recv(1) != b"r":
         raise RefusedError("the switch did not start")
-    first, second = network.ends["n1"], network.ends["n2"]
-    if len(_talk(first.namespace, second.namespace, second.address)) != _TALK_BYTES:
-        raise RefusedError("TCP did not cross the switch")
+    network.prove("n1", "n2")
     return "TCP crossed a switch of our own, frame by frame"
 
 

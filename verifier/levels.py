@@ -10,6 +10,7 @@ from ..nemesis.levels import (
     CHOICES,
     NETWORK_POWERS,
     POWERS,
+    SWITCH_POWERS,
     Finding,
     LackingPowerError,
     Level,
@@ -34,10 +35,12 @@ class ChosenLevel:
     Attributes:
         level: The level with its powers.
         has_network: Whether each node gets a network of its own.
+        is_switched: Whether the packet switch joins these, and not the kernel's bridge.
     """
 
     level: Level
     has_network: bool = False
+    is_switched: bool = False
 
 
 def probe_machine(names: Iterable[str] | None = None, *, extras: bool = False) -> list[Finding]:
@@ -93,7 +96,7 @@ def choose(asked: str, needs: Mapping[str, frozenset[str]]) -> ChosenLevel:
     except (LackingPowerError, UnknownPowerError) as error:
         raise LevelError(str(error)) from None
     has_network = level.number > 0 and (asked == "1" or bool(all_needs & NETWORK_POWERS))
-    return ChosenLevel(level, has_network)
+    return ChosenLevel(level, has_network, has_network and bool(all_needs & SWITCH_POWERS))
 
 
 def _hangs_on(powers: Iterable[str]) -> frozenset[str]:

@@ -7,11 +7,14 @@ own, and so have clients and workers; the verifier itself lives with the clients
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Final, Protocol
 
-from ..nemesis.namespaces import enter_network
-from ..nemesis.private_network import CLIENTS, WORKERS, PrivateNetwork
+from ..nemesis.links import Links
+from ..nemesis.namespaces import enter_network, inside_network
+from ..nemesis.private_links import PrivateLinks
+from ..nemesis.private_network import CLIENTS, DATA_NETWORK, WORKERS, PrivateNetwork
+from ..nemesis.switch.process import SwitchProcess
 from ..system.client import Endpoint
 from .children import LOOPBACK, NodePorts, PortHold
 from .levels import ChosenLevel
@@ -32,6 +35,10 @@ class Network(Protocol):
     @property
     def allow_remote(self) -> bool:
         """Whether nodes serve more than loopback."""
+
+    @property
+    def links(self) -> Links | None:
+        """The links between the ends; None if faults cannot act on them."""
 
     def client_address(self, node: str) -> Address:
         """Where a node serves HTTP, as it binds it."""
@@ -56,6 +63,7 @@ class LoopbackNetwork:
     """Everybody on 127.0.0.1, each node with two ports of its own."""
 
     allow_remote = False
+    links: Links | None = None
 
     def __init__(self, ports: Mapping[str, NodePorts]) -> None:
         self._ports = ports
@@ -92,12 +100,14 @@ class NamespaceNetwork:
     Args:
         private: The ends.
         nodes: The nodes among them.
+        links: What is between the ends.
     """
 
     allow_remote = True
 
-    def __init__(self, private: PrivateNetwork, nodes: Iterable[str]) -> None:
+    def __init__(self, private: PrivateNetwork, nodes: Iterable[str], links: Links) -> None:
         self._private = private
+        self.links: Links | None = links
         self._nodes = tuple(nodes)
 
     def client_address(self, node: str) -> Address:
@@ -144,9 +154,20 @@ def lay_network(scenario: Scenario, chosen: ChosenLevel) -> Iterator[Network]:
         finally:
             hold.close()
         return
-    private = PrivateNetwork(scenario.node_names)
-    try:
+    with ExitStack() as stack:
+        private = PrivateNetwork(scenario.node_names, switched=chosen.is_switched)
+        stack.callback(private.close)
+        switch = _start_switch(private, scenario.seed, stack) if chosen.is_switched else None
+        links = PrivateLinks(private, switch)
+        stack.callback(links.close)
+        private.prove(CLIENTS, scenario.node_names[0])
         enter_network(private.ends[CLIENTS].namespace)
-        yield NamespaceNetwork(private, scenario.node_names)
-    finally:
-        private.close()
+        yield NamespaceNetwork(private, scenario.node_names, links)
+
+
+def _start_switch(private: PrivateNetwork, seed: int, stack: ExitStack) -> SwitchProcess:
+    ports = [(end.port, end.number) for end in private.ends.values()]
+    with inside_network(private.home):
+        switch = SwitchProcess(ports, DATA_NETWORK, seed)
+    stack.callback(switch.close)
+    return switch

@@ -32,7 +32,8 @@ class Inside(msgspec.Struct, frozen=True):
         start_time: Its identity, see `nemesis.world.Target`.
         level: The level's number.
         powers: Its powers.
-        has_network: Whether there is a network namespace to build a network in.
+        has_network: Whether each node gets a network of its own.
+        is_switched: Whether the packet switch joins these.
     """
 
     owner: int
@@ -40,11 +41,14 @@ class Inside(msgspec.Struct, frozen=True):
     level: int
     powers: list[str]
     has_network: bool
+    is_switched: bool
 
     @property
     def chosen(self) -> ChosenLevel:
         """The level that was chosen outside."""
-        return ChosenLevel(Level(self.level, frozenset(self.powers)), self.has_network)
+        return ChosenLevel(
+            Level(self.level, frozenset(self.powers)), self.has_network, self.is_switched
+        )
 
     @property
     def target(self) -> Target:
@@ -74,6 +78,7 @@ def enter(chosen: ChosenLevel, seed: int, arguments: Sequence[str]) -> NoReturn:
         chosen.level.number,
         sorted(chosen.level.powers),
         chosen.has_network,
+        chosen.is_switched,
     )
     # A seed on the command line comes later, and is the same.
     command = (arguments[0], "--seed", str(seed), *arguments[1:])

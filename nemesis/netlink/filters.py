@@ -1,6 +1,6 @@
-"""A table of nftables on a bridge: frames between two addresses are dropped while a pair is in it.
+"""Tables of nftables that act on packets between addresses as long as these are in a set.
 
-Every element of the set carries a timeout, after which the kernel takes it out by itself: a cut
+Every element of a set carries a timeout, after which the kernel takes it out by itself: a fault
 does not outlive whoever made it. All that one call changes comes into force at once.
 """
 
@@ -29,10 +29,9 @@ from .messages import (
     text,
 )
 
-TABLE: Final = "nemesis"
-SET: Final = "cut"
-_CHAIN: Final = "links"
-_FAMILY_BRIDGE: Final = 7
+_TABLE: Final = "nemesis"
+_SET: Final = "between"
+_CHAIN: Final = "packets"
 _SUBSYSTEM: Final = 10
 _BATCH_BEGIN: Final = 0x10
 _BATCH_END: Final = 0x11
@@ -43,29 +42,30 @@ _NEW_SET: Final = 9
 _NEW_ELEMENT: Final = 12
 _GET_ELEMENT: Final = 13
 _DELETE_ELEMENT: Final = 14
-_HOOK_FORWARD: Final = 2
 _SET_TIMEOUT: Final = 0x10
-_KEY_BYTES: Final = 8
 _REGISTER: Final = 8
-_ETHERTYPE_IP: Final = 0x0800
+_NETWORK_HEADER: Final = 1
+_TRANSPORT_HEADER: Final = 2
+_META_PROTOCOL: Final = 1
+_META_L4PROTO: Final = 16
+_ADDRESS_BYTES: Final = 4
+_SYN_AND_ACK: Final = b"\x12"
+_SYN: Final = b"\x02"
 
-Pair = tuple[str, str]
-"""IPv4 addresses: from, to."""
+Key = tuple[str, ...]
+"""IPv4 addresses, as many as the set has in each element."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
-    """What a cut has stopped so far."""
+class Hit:
+    """What an element has met so far."""
 
     packets: int
     bytes: int
 
 
-def _key(pair: Pair) -> bytes:
-    return b"".join(ipaddress.IPv4Address(address).packed for address in pair)
-
-
-def _expression(name: str, *data: bytes) -> bytes:
+def expression(name: str, *data: bytes) -> bytes:
+    """Encode one expression of a rule."""
     return nested(1, text(1, name), nested(2, *data))
 
 
@@ -73,123 +73,170 @@ def _value(kind: int, value: bytes) -> bytes:
     return nested(kind, attribute(1, value))
 
 
-class Filters:
-    """The filters of the network namespace of the calling thread.
+def _equals(value: bytes) -> bytes:
+    return expression("cmp", number_be(1, _REGISTER), number_be(2, 0), _value(3, value))
 
-    Raises:
-        OSError: From each method: the kernel refuses.
+
+def _load(base: int, offset: int, size: int, place: int = 0) -> bytes:
+    return expression(
+        "payload",
+        number_be(1, _REGISTER + place),
+        number_be(2, base),
+        number_be(3, offset),
+        number_be(4, size),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a table does to whom.
+
+    Attributes:
+        family: 7 for frames on a bridge, 2 for IPv4.
+        hook: 2 for what is forwarded, 1 for what comes in.
+        conditions: Expressions that a packet must meet before it is looked up.
+        offsets: Where in the IPv4 header the addresses of an element are.
+        verdict: The expression that deals with a packet that is found.
     """
 
-    def __init__(self) -> None:
+    family: int
+    hook: int
+    conditions: tuple[bytes, ...]
+    offsets: tuple[int, ...]
+    verdict: bytes
+
+
+CUT: Final = Kind(
+    family=7,
+    hook=2,
+    conditions=(
+        expression("meta", number_be(2, _META_PROTOCOL), number_be(1, _REGISTER)),
+        _equals(struct.pack(">H", 0x0800)),
+    ),
+    offsets=(12, 16),
+    verdict=expression("immediate", number_be(1, 0), nested(2, nested(2, number_be(1, 0)))),
+)
+"""Drops what a bridge forwards from one address to another: elements are (from, to)."""
+REFUSE: Final = Kind(
+    family=2,
+    hook=1,
+    conditions=(
+        expression("meta", number_be(2, _META_L4PROTO), number_be(1, _REGISTER)),
+        _equals(bytes([socket.IPPROTO_TCP])),
+        _load(_TRANSPORT_HEADER, 13, 1),
+        expression(
+            "bitwise",
+            number_be(1, _REGISTER),
+            number_be(2, _REGISTER),
+            number_be(3, 1),
+            _value(4, _SYN_AND_ACK),
+            _value(5, b"\0"),
+        ),
+        _equals(_SYN),
+    ),
+    offsets=(12,),
+    verdict=expression("reject", number_be(1, 1), attribute(2, b"\0")),
+)
+"""Answers new TCP connections to this end with a reset: elements are (from,)."""
+
+
+class Filters:
+    """One table, its set and its rule, in the network namespace of the calling thread.
+
+    Args:
+        kind: What it does.
+
+    Raises:
+        OSError: From this and each method: the kernel refuses.
+    """
+
+    def __init__(self, kind: Kind = CUT) -> None:
+        self._kind = kind
         self._netlink = Netlink(NETLINK_NETFILTER)
-
-    def close(self) -> None:
-        """Close the socket; the filters stay."""
-        self._netlink.close()
-
-    def install(self) -> None:
-        """Make the table, its set and the rule that drops what lies in it."""
-        address_from, address_to = 12, 16
         loads = [
-            _expression(
-                "payload",
-                number_be(1, _REGISTER + place),
-                number_be(2, 1),
-                number_be(3, offset),
-                number_be(4, 4),
-            )
-            for place, offset in enumerate((address_from, address_to))
+            _load(_NETWORK_HEADER, offset, _ADDRESS_BYTES, place)
+            for place, offset in enumerate(kind.offsets)
         ]
-        rule = nested(
-            4,
-            _expression("meta", number_be(2, 1), number_be(1, _REGISTER)),
-            _expression(
-                "cmp",
-                number_be(1, _REGISTER),
-                number_be(2, 0),
-                _value(3, struct.pack(">H", _ETHERTYPE_IP)),
-            ),
-            *loads,
-            _expression("lookup", text(1, SET), number_be(2, _REGISTER), number_be(4, 1)),
-            _expression("immediate", number_be(1, 0), nested(2, nested(2, number_be(1, 0)))),
-        )
-        hook = nested(4, number_be(1, _HOOK_FORWARD), number_be(2, 0))
+        lookup = expression("lookup", text(1, _SET), number_be(2, _REGISTER), number_be(4, 1))
+        rule = nested(4, *kind.conditions, *loads, lookup, kind.verdict)
+        hook = nested(4, number_be(1, kind.hook), number_be(2, 0))
         self._commit(
             [
-                (_NEW_TABLE, text(1, TABLE)),
-                (_NEW_CHAIN, text(1, TABLE) + text(3, _CHAIN) + hook + text(7, "filter")),
+                (_NEW_TABLE, text(1, _TABLE)),
+                (_NEW_CHAIN, text(1, _TABLE) + text(3, _CHAIN) + hook + text(7, "filter")),
                 (_NEW_SET, self._set()),
-                (_NEW_RULE, text(1, TABLE) + text(2, _CHAIN) + rule),
+                (_NEW_RULE, text(1, _TABLE) + text(2, _CHAIN) + rule),
             ]
         )
 
     def _set(self) -> bytes:
-        counter = nested(17, text(1, "counter"), nested(2))
         return (
-            text(1, TABLE)
-            + text(2, SET)
+            text(1, _TABLE)
+            + text(2, _SET)
             + number_be(3, _SET_TIMEOUT)
             + number_be(4, 0)
-            + number_be(5, _KEY_BYTES)
+            + number_be(5, _ADDRESS_BYTES * len(self._kind.offsets))
             + number_be(10, 1)
-            + counter
+            + nested(17, text(1, "counter"), nested(2))
         )
 
-    def change(self, cut: Iterable[Pair], joined: Iterable[Pair], timeout_s: float) -> None:
-        """Cut some pairs and join others, all at once.
+    def close(self) -> None:
+        """Close the socket; the table stays."""
+        self._netlink.close()
+
+    def change(self, new: Iterable[Key], gone: Iterable[Key], timeout_s: float) -> None:
+        """Put elements into the set and take others out, all at once.
 
         Args:
-            cut: Not cut yet.
-            joined: Cut now; one whose time has run out is not.
-            timeout_s: The kernel joins them again after so long.
+            new: Not in it yet.
+            gone: In it now.
+            timeout_s: The kernel takes the new ones out after so long.
         """
         changes = []
-        if gone := [_value(1, _key(pair)) for pair in joined]:
-            changes.append((_DELETE_ELEMENT, self._elements(gone)))
+        if taken := [_value(1, _packed(key)) for key in gone]:
+            changes.append((_DELETE_ELEMENT, self._elements(taken)))
         timeout = long_be(4, round(timeout_s * 1000))
-        if new := [_value(1, _key(pair)) + timeout for pair in cut]:
-            changes.append((_NEW_ELEMENT, self._elements(new)))
+        if put := [_value(1, _packed(key)) + timeout for key in new]:
+            changes.append((_NEW_ELEMENT, self._elements(put)))
         if changes:
             self._commit(changes)
 
     def _elements(self, elements: Iterable[bytes]) -> bytes:
-        return text(1, TABLE) + text(2, SET) + nested(3, *(nested(1, each) for each in elements))
+        listed = nested(3, *(nested(1, each) for each in elements))
+        return text(1, _TABLE) + text(2, _SET) + listed
 
-    def counts(self) -> Mapping[Pair, Dropped]:
-        """Return what each pair that is cut now has lost."""
-        body = _generic(_FAMILY_BRIDGE) + text(1, TABLE) + text(2, SET)
-        found: dict[Pair, Dropped] = {}
-        for answer in self._netlink.ask(
-            [Message(_SUBSYSTEM << 8 | _GET_ELEMENT, REQUEST | DUMP, body)]
-        ):
+    def counts(self) -> Mapping[Key, Hit]:
+        """Return what each element that is in the set has met."""
+        body = _generic(self._kind.family) + text(1, _TABLE) + text(2, _SET)
+        asked = Message(_SUBSYSTEM << 8 | _GET_ELEMENT, REQUEST | DUMP, body)
+        found: dict[Key, Hit] = {}
+        for answer in self._netlink.ask([asked]):
             for kind, listed in attributes(answer.body[4:]):
                 if kind == 3:
-                    for _, element in attributes(listed):
-                        pair, dropped = _read_element(element)
-                        found[pair] = dropped
+                    found.update(_read_element(element) for _, element in attributes(listed))
         return found
 
     def _commit(self, changes: Iterable[tuple[int, bytes]]) -> None:
         batch = _generic(socket.AF_UNSPEC, _SUBSYSTEM)
         messages = [Message(_BATCH_BEGIN, REQUEST, batch)]
         for kind, body in changes:
-            messages.append(
-                Message(
-                    _SUBSYSTEM << 8 | kind,
-                    REQUEST | ACK | CREATE if kind != _DELETE_ELEMENT else REQUEST | ACK,
-                    _generic(_FAMILY_BRIDGE) + body,
-                )
-            )
+            flags = REQUEST | ACK if kind == _DELETE_ELEMENT else REQUEST | ACK | CREATE
+            whole = _generic(self._kind.family) + body
+            messages.append(Message(_SUBSYSTEM << 8 | kind, flags, whole))
         messages.append(Message(_BATCH_END, REQUEST, batch))
         self._netlink.ask(messages)
+
+
+def _packed(key: Key) -> bytes:
+    return b"".join(ipaddress.IPv4Address(address).packed for address in key)
 
 
 def _generic(family: int, resource: int = 0) -> bytes:
     return struct.pack(">BBH", family, 0, resource)
 
 
-def _read_element(data: bytes) -> tuple[Pair, Dropped]:
-    key, packets, size = bytes(_KEY_BYTES), 0, 0
+def _read_element(data: bytes) -> tuple[Key, Hit]:
+    key, packets, size = b"", 0, 0
     for kind, value in attributes(data):
         if kind == 1:
             key = next(each for inner, each in attributes(value) if inner == 1)
@@ -197,5 +244,5 @@ def _read_element(data: bytes) -> tuple[Pair, Dropped]:
             fields = dict(attributes(dict(attributes(value)).get(2, b"")))
             size = int.from_bytes(fields.get(1, b""), "big")
             packets = int.from_bytes(fields.get(2, b""), "big")
-    pair = str(ipaddress.IPv4Address(key[:4])), str(ipaddress.IPv4Address(key[4:]))
-    return pair, Dropped(packets, size)
+    parts = [key[at : at + _ADDRESS_BYTES] for at in range(0, len(key), _ADDRESS_BYTES)]
+    return tuple(str(ipaddress.IPv4Address(part)) for part in parts), Hit(packets, size)

@@ -83,7 +83,8 @@ class SwitchProcess:
         async with self._turn:
             try:
                 self._control.send(msgspec.json.encode(order))
-                with trio.fail_after(_ANSWER_S):
+                # Shielded: an answer that nobody read would be taken for the next order's.
+                with trio.fail_after(_ANSWER_S, shield=True):
                     await trio.lowlevel.wait_readable(self._control)
                 told = self._control.recv(_ANSWER_BYTES)
             except (OSError, trio.TooSlowError) as error:
@@ -93,5 +94,10 @@ class SwitchProcess:
         return msgspec.json.decode(told, type=Answer)
 
     def close(self) -> None:
-        """Hang up; the switch ends by that."""
+        """Hang up, by which the switch ends, and wait for that."""
         self._control.close()
+        try:
+            self.process.wait(_ANSWER_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()

@@ -17,6 +17,7 @@ from atleastonce.system.node.frames import (
     Welcome,
     Withdraw,
     encode,
+    frame,
 )
 from atleastonce.system.node.snapshot_frames import (
     Chunk,
@@ -83,11 +84,11 @@ def peer() -> Iterator[bytes]:
         encode_snapshot(Resting()),
         encode_snapshot(Declined("no room")),
     ]
-    for frame in said:
-        yield b"\3" + frame
+    for framed in said:
+        yield b"\3" + framed
     yield b"\7" + b"".join(said)
     for message in raft():
-        yield b"\0" + len(message).to_bytes(4, "big") + message
+        yield b"\0" + frame(message)
 
 
 def raft() -> Iterator[bytes]:

@@ -19,6 +19,7 @@ from atleastonce.system.node.frames import (
     decode_hello,
     decode_reply,
     decode_welcome,
+    header,
 )
 from atleastonce.system.node.snapshot_frames import decode_snapshot
 from atleastonce.system.raft.members import decode_members
@@ -60,7 +61,7 @@ def test_a_frame_that_is_too_long_is_refused_by_its_length_alone(most: int) -> N
     with little_memory():
         for length in (most + 1, 2**31, 2**32 - 1):
             buffer = FrameBuffer(most)
-            buffer.feed(length.to_bytes(4, "big"))
+            buffer.feed(header(length, 0))
             with pytest.raises(FrameError, match=f"frame of {length} bytes"):
                 buffer.next_frame()
 
@@ -68,7 +69,7 @@ def test_a_frame_that_is_too_long_is_refused_by_its_length_alone(most: int) -> N
 def test_a_frame_that_is_announced_takes_no_memory_before_it_comes() -> None:
     with little_memory():
         buffer = FrameBuffer(FRAME_BYTES_MAX)
-        buffer.feed(FRAME_BYTES_MAX.to_bytes(4, "big") + b"a few bytes")
+        buffer.feed(header(FRAME_BYTES_MAX, 0) + b"a few bytes")
         assert buffer.next_frame() is None
 
 

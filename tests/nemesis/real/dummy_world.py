@@ -10,6 +10,7 @@ from pathlib import Path
 
 import trio
 
+from atleastonce.nemesis.links import Links
 from atleastonce.nemesis.process import is_alive, is_stopped
 from atleastonce.nemesis.world import NodeState, Target, WorkerView
 
@@ -46,6 +47,7 @@ class DummyWorld:
         self._worker_pids: list[int] = []
         self.leaderless = False
         self.started: list[str] = []
+        self.own_links: Links | None = None
         self.own_workers: list[Target] = []
         self.worker_state = ("running", 2)
         self.replaces_workers = True
@@ -175,6 +177,9 @@ class DummyWorld:
     def start_own_workers(self, number: int) -> None:
         """Workers without a supervisor, which this world itself replaces."""
         self.own_workers = [self._spawn("worker", self._node_code, b"r") for _ in range(number)]
+
+    def links(self) -> Links | None:
+        return self.own_links
 
     def workers(self) -> Sequence[WorkerView]:
         if not self.own_workers:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atleastonce.system.node.frames import (
+    HEADER_BYTES,
     Forward,
     FrameBuffer,
     FrameError,
@@ -25,6 +26,7 @@ from atleastonce.system.node.frames import (
     decode_welcome,
     encode,
     frame,
+    header,
 )
 from atleastonce.system.node.handshake import CHALLENGE_BYTES, HandshakeError, admit, greet
 
@@ -46,9 +48,31 @@ def test_frames_survive_any_cut(contents: list[bytes], cuts: list[int]) -> None:
 
 def test_a_frame_above_the_limit_is_refused_by_its_length() -> None:
     buffer = FrameBuffer(100)
-    buffer.feed((101).to_bytes(4, "big"))
+    buffer.feed(header(101, 0))
     with pytest.raises(FrameError, match="frame of 101 bytes; at most 100"):
         buffer.next_frame()
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=60), min_size=1, max_size=4),
+    st.integers(min_value=0),
+    st.integers(min_value=0),
+)
+def test_two_words_that_changed_places_are_noticed(
+    contents: list[bytes], first: int, second: int
+) -> None:
+    stream = bytearray(b"".join(frame(content) for content in contents))
+    first, second = (2 * (place % (len(stream) // 2)) for place in (first, second))
+    one, other = bytes(stream[first : first + 2]), bytes(stream[second : second + 2])
+    stream[first : first + 2], stream[second : second + 2] = other, one
+    buffer = FrameBuffer(1 << 20)
+    buffer.feed(stream)
+
+    if one == other:
+        assert list(buffer.frames()) == contents
+    else:
+        with pytest.raises(FrameError, match="checksum"):
+            list(buffer.frames())
 
 
 @given(st.binary(max_size=100))
@@ -71,12 +95,12 @@ def test_messages_read_back() -> None:
         Forward(1, "POST", "/api/v1/push", {"content-type": "a/b"}, b"{}", "id", 5000),
         Withdraw(1, client_gone=True),
     ):
-        assert decode_forward(encode(request)[4:]) == request
+        assert decode_forward(encode(request)[HEADER_BYTES:]) == request
     for answer in (
         Reply(1, 201, "application/json", [("retry-after", "1")], b"[]", "lease"),
         TryAgain(1, handed_over=False),
     ):
-        assert decode_reply(encode(answer)[4:]) == answer
+        assert decode_reply(encode(answer)[HEADER_BYTES:]) == answer
 
 
 Outcome = list[BaseException | str]
@@ -201,6 +225,6 @@ def test_a_greeting_does_not_carry_the_token() -> None:
             nursery.cancel_scope.cancel()
 
     trio.run(main)
-    hello = decode_hello(bytes(sent[4:]))
+    hello = decode_hello(bytes(sent[HEADER_BYTES:]))
     assert isinstance(hello, Hello)
     assert TOKEN not in bytes(sent)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from atleastonce.system.http.framing import Request
 from atleastonce.system.node.frames import (
+    HEADER_BYTES,
     Forward,
     FrameBuffer,
     NodeReport,
@@ -281,7 +282,10 @@ async def speak(node: VirtualNode, channel: Any, frames: list[bytes], peer: str 
 
 def changed(frames: list[tuple[bytes, int]]) -> list[bytes]:
     """Mutate the contents of some frames, under a length that fits."""
-    return [data if seed % 3 == 0 else frame(mutated(data[4:], seed)) for data, seed in frames]
+    return [
+        data if seed % 3 == 0 else frame(mutated(data[HEADER_BYTES:], seed))
+        for data, seed in frames
+    ]
 
 
 seeds = st.integers(0, 2**32)
@@ -309,7 +313,7 @@ def test_no_broken_frame_of_raft_stops_the_node(frames: list[tuple[bytes, int]])
 
     async def scenario(cluster: VirtualCluster) -> None:
         node = cluster.nodes["n1"]
-        broken = [frame(mutated(data[4:], seed) + b"\xc1") for data, seed in frames]
+        broken = [frame(mutated(data[HEADER_BYTES:], seed) + b"\xc1") for data, seed in frames]
         await speak(node, "raft", broken)
         assert (await node.push("alive", "m"))[0] == 201
         assert read(await node.call("GET", "/health"))[0] == 200

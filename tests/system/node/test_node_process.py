@@ -15,6 +15,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from atleastonce.system.node.frames import frame
+
 from .conftest import MakeCluster
 from .node_cluster import Client, NodeProcess, drain, free_ports, wait_until
 
@@ -201,7 +203,7 @@ def test_garbage_at_either_port_stops_nobody(make_cluster: MakeCluster) -> None:
     def throw(garbage: bytes, start: bytes) -> None:
         send_garbage(node.port, start + garbage)
         send_garbage(node.peer_port, garbage)
-        send_garbage(node.peer_port, len(garbage).to_bytes(4, "big") + garbage)
+        send_garbage(node.peer_port, frame(garbage))
 
     throw()
     client = node.client()

@@ -20,7 +20,7 @@ from atleastonce.system.node.applier import Applier
 from atleastonce.system.node.checkpointer import Checkpointer
 from atleastonce.system.node.clock import NodeClock
 from atleastonce.system.node.counters import Counters
-from atleastonce.system.node.frames import FrameBuffer, FrameError
+from atleastonce.system.node.frames import FrameBuffer, FrameError, frame
 from atleastonce.system.node.logbook import Logbook
 from atleastonce.system.node.opening import StoreInForce
 from atleastonce.system.node.snapshot_frames import (
@@ -341,7 +341,7 @@ def test_anything_but_the_next_whole_chunk_ends_the_connection(
 def test_noise_ends_the_connection_and_changes_nothing(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     noise = chance.randbytes(chance.randrange(1, 300))
-    framed = len(noise).to_bytes(4, "big") + noise
+    framed = frame(noise)
 
     async def scenario(receiving: Receiving) -> None:
         async def peer(peer: Peer) -> None:
