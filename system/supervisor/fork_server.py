@@ -16,7 +16,6 @@ import os
 import select
 import signal
 import sys
-import threading
 import time
 import traceback
 from pathlib import Path
@@ -192,6 +191,9 @@ def boot(spec: str) -> Application:
 
 def _thread_names() -> str:
     """Name the threads that Python knows of beside this one; others have none."""
+    # Late: whoever left no thread behind does without, and so do all workers.
+    import threading
+
     names = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
     return f" ({', '.join(names)})" if names else ""
 
