@@ -15,7 +15,6 @@ import trio
 from ..nemesis.ledger import Ledger
 from ..nemesis.links import Links
 from ..nemesis.process import ProcessGoneError
-from ..nemesis.strays import RUN_VARIABLE
 from ..nemesis.world import NodeState, Target, WorkerView
 from ..system.client import Endpoint
 from ..system.node.timeofday import wall_us, write_offset
@@ -143,7 +142,6 @@ class Cluster:
         variables = {
             ATTEMPTS_VARIABLE: str(self._run.attempts),
             CODE_FILE_VARIABLE: str(self._run.code_version),
-            RUN_VARIABLE: str(self._run.path),
             WORKER_VARIABLE: name if len(self.supervisors) > 1 else "worker",
         }
         process = spawn(module, config, log, variables)

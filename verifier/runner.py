@@ -25,7 +25,7 @@ from ..nemesis.fault import Fault
 from ..nemesis.ledger import Ledger
 from ..nemesis.nemesis import run_plan
 from ..nemesis.plan_file import needs_events
-from ..nemesis.strays import mark_of
+from ..nemesis.strays import RUN_VARIABLE, mark_of
 from ..nemesis.world import Target
 from ..system.client import AsyncClient, ClientOptions
 from .activities import Stage
@@ -101,6 +101,8 @@ def execute(start: Start, show: Show) -> Ended:
     become_subreaper()
     spared = descendants()
     run = start.run
+    # Whatever is started from here on has it, also what is started by what is started.
+    os.environ[RUN_VARIABLE] = str(run.path)
     supervisors = make_supervised(run, start.scenario.supervisor_names)
     reaper = Reaper(run.reaped, lambda pid: identify_orphan(supervisors, pid))
     session = _Session(start, reaper, supervisors)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,9 @@ NEMESES: Final = (
 )
 AFTER_S: Final = (0.05, 14.0)
 """When the verifier is killed, counted from its start: before its first process, or amid faults."""
+
+Wait = Callable[[subprocess.Popen[bytes], Path], None]
+"""Returns when the run in this store is to be killed."""
 
 _RUN_S: Final = 60
 _HEAL_S: Final = 60.0
@@ -63,9 +67,19 @@ class Moment:
 def try_moment(number: int, seed: int, folder: Path, nemeses: str = NEMESES) -> Moment:
     """Run, kill after a time that the seed draws, heal, look."""
     after_s = random.Random(f"{seed}/{number}").uniform(*AFTER_S)
+
+    def wait(run: subprocess.Popen[bytes], _: Path) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            run.wait(after_s)
+
+    return kill_and_heal(number, seed, folder, nemeses, wait)
+
+
+def kill_and_heal(number: int, seed: int, folder: Path, nemeses: str, wait: Wait) -> Moment:
+    """Run, kill when a wait is over, heal, look."""
     mark = f"{os.getpid()}-{seed}-{number}"
     store = folder / f"moment{number}"
-    environment = {**os.environ, CAMPAIGN_VARIABLE: mark}
+    begun_s = time.monotonic()
     run = subprocess.Popen(
         [
             *(sys.executable, "-m", "atleastonce.verifier", "run", "jobs", "--nemesis", nemeses),
@@ -74,24 +88,30 @@ def try_moment(number: int, seed: int, folder: Path, nemeses: str = NEMESES) -> 
         ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=environment,
+        env={**os.environ, CAMPAIGN_VARIABLE: mark},
         start_new_session=True,
     )
     try:
-        run.wait(after_s)
-    except subprocess.TimeoutExpired:
-        run.send_signal(signal.SIGKILL)
-    run.wait()
+        wait(run, store)
+    finally:
+        run.kill()
+        run.wait()
+    after_s = time.monotonic() - begun_s
     before = len(find_processes(mark))
-    open_faults = tuple(
+    held = open_faults(store)
+    # Without the mark: the process that heals is not one of those that must be gone.
+    undone, heal_s = _heal(store)
+    left = [*wait_gone(mark, _SETTLE_S), *find_things(store), *_again(store)]
+    return Moment(number, after_s, held, before, tuple(undone), heal_s, tuple(left))
+
+
+def open_faults(store: Path) -> tuple[str, ...]:
+    """What the ledgers of a store hold open now."""
+    return tuple(
         fault
         for ledger in store.glob("*/*/ledger.jsonl")
         for fault in read_ledger(ledger).open_faults
     )
-    # Without the mark: the process that heals is not one of those that must be gone.
-    undone, heal_s = _heal(store)
-    left = [*wait_gone(mark, _SETTLE_S), *find_things(store), *_again(store)]
-    return Moment(number, after_s, open_faults, before, tuple(undone), heal_s, tuple(left))
 
 
 def _heal(store: Path) -> tuple[list[str], float]:

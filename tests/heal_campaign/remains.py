@@ -46,7 +46,13 @@ def wait_gone(mark: str, wait_s: float) -> list[str]:
 
 def find_things(store: Path) -> list[str]:
     """Mounts, loop devices, named namespaces, rules and groups that a run in a store made."""
-    return [*_mounts(store), *_loops(store), *_namespaces(), *_rules(), *_groups()]
+    named = (*_namespaces(), *_rules(), *_groups())
+    return [*_mounts(store), *_loops(store), *(one for one in named if not _is_of_others(one))]
+
+
+def _is_of_others(name: str) -> bool:
+    """Whether a name holds the number of a living process, which made it and still uses it."""
+    return any(part.isdigit() and Path("/proc", part).exists() for part in name.split("-"))
 
 
 def _mounts(store: Path) -> Iterator[str]:
