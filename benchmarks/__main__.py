@@ -25,6 +25,7 @@ NAMES = (
     "many_partitions",
     "request_stages",
     "restart",
+    "levels",
     "raft_simulation",
 )
 

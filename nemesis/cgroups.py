@@ -130,8 +130,10 @@ class ControlGroup:
 
     def admit(self, pid: int) -> None:
         """Move a process in; its later children are born there."""
+        for controller, hierarchy in self._hierarchies.items():
+            home = _home(pid, controller if hierarchy.version == 1 else "")
+            self._homes.setdefault(self.folder(controller), home)
         for folder in self.folders():
-            self._homes.setdefault(folder, _home(pid, folder.parent))
             _write(folder / "cgroup.procs", str(pid))
 
     def bound_memory(self, size_bytes: int) -> None:
@@ -180,18 +182,19 @@ def undo(thing: dict[str, Json]) -> list[str]:
     return done
 
 
-def _home(pid: int, top: Path) -> str:
-    """The group of a process in the hierarchy at `top`, relative to it; empty if unknown."""
+def _home(pid: int, controller: str) -> str:
+    """The group of a process, below the top of the hierarchy of a controller; "" is version 2's."""
     for line in Path(f"/proc/{pid}/cgroup").read_text(encoding="ascii").splitlines():
         _, controllers, path = line.split(":", 2)
-        known = set(controllers.split(",")) & set(CONTROLLERS)
-        if (not controllers or known) and (top / path.lstrip("/") / "cgroup.procs").exists():
+        if controller in controllers.split(","):
             return path.lstrip("/")
     return ""
 
 
 def _remove(folder: Path, home: str) -> None:
     back = folder.parent / home / "cgroup.procs"
+    if not back.exists():
+        back = folder.parent / "cgroup.procs"
     deadline_s = time.monotonic() + _BUSY_S
     while folder.exists():
         for pid in (folder / "cgroup.procs").read_text(encoding="ascii").split():

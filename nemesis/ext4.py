@@ -15,6 +15,7 @@ import stat
 import struct
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +36,7 @@ _INFO_FLAGS_AT: Final = 52
 _CONFIG: Final = struct.Struct(f"=II{_INFO_BYTES}s64x")
 _SHUTDOWN: Final = 0x8004587D
 _WITHOUT_FLUSH: Final = 2
+_LOST_AND_FOUND: Final = "lost+found"
 _TRIES: Final = 16
 _BUSY_S: Final = 5.0
 _BUSY_PAUSE_S: Final = 0.01
@@ -105,6 +107,9 @@ class Ext4Image:
             mount(device, str(self.point), "ext4")
         finally:
             os.close(descriptor)
+        # No node expects a folder that is not its own in its data.
+        with suppress(FileNotFoundError):
+            (self.point / _LOST_AND_FOUND).rmdir()
 
     def cut_power(self) -> None:
         """Lose all that is not synced; every call fails with EIO from now on. About 2 ms.

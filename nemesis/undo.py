@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from ..histories.ops import Json
+from . import cgroups, ext4
 
 
 class Phase(IntEnum):
@@ -82,4 +83,6 @@ def put_back(thing: dict[str, Json]) -> list[str]:
 
 UNDO: Final[dict[str, Undoing]] = {
     "bytes": Undoing(Phase.REMAINS, put_back),
+    "ext4": Undoing(Phase.REMAINS, ext4.undo),
+    "control-group": Undoing(Phase.REMAINS, cgroups.undo),
 }

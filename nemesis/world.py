@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from ..histories.faults import FaultEvent
+from .ext4 import Ext4Image
 from .links import Links
 from .process import start_time
 
@@ -149,6 +150,9 @@ class World(Protocol):
 
     def links(self) -> Links | None:
         """The links between the ends of the run, for faults; None if it has none to break."""
+
+    def volume(self, node: str) -> Ext4Image | None:
+        """The file system that a node's data lies on, if it has one of its own."""
 
 
 class FaultRecorder(Protocol):

@@ -12,6 +12,7 @@ from typing import Final
 
 import trio
 
+from ..nemesis.ext4 import Ext4Image
 from ..nemesis.ledger import Ledger
 from ..nemesis.links import Links
 from ..nemesis.process import ProcessGoneError
@@ -28,6 +29,7 @@ from .reaper import Identity, Reaper
 from .scenario import Scenario
 from .store import RunPaths
 from .supervised import Child, Supervised
+from .volumes import Volumes
 from .watch import NodeView, NodeWatch
 
 NODE_MODULE: Final = "atleastonce.system.node"
@@ -61,6 +63,7 @@ class Cluster:
         self._children: dict[str, Child] = {}
         self.supervisors = supervisors
         self._hit = supervisors[0] if supervisors else None
+        self.volumes: Volumes | None = None
         self.watch = NodeWatch(network.control_endpoints())
 
     def write_configs(self) -> None:
@@ -86,6 +89,10 @@ class Cluster:
     def links(self) -> Links | None:
         """Return the links that faults act on; None where there are none."""
         return self._network.links
+
+    def volume(self, node: str) -> Ext4Image | None:
+        """Return the file system of a node's data, if it has one of its own."""
+        return None if self.volumes is None else self.volumes.of(node)
 
     def nodes(self) -> Sequence[str]:
         """Return the names of all nodes."""

@@ -48,6 +48,7 @@ from .sampler import Sampling, name_processes, sampling
 from .scenario import Scenario
 from .store import RunPaths
 from .supervised import Supervised, make_supervised
+from .volumes import Volumes, needs_volumes
 
 Show = Callable[[Callable[[], Board]], Awaitable[None]]
 
@@ -229,6 +230,11 @@ class _Session:
 
     async def _work_phases(self) -> None:
         with self._timed("start"):
+            if needs_volumes(self._start.scenario):
+                self._cluster.volumes = Volumes(
+                    self._start.run, self._cluster.nodes(), self._ledger
+                )
+                self._cluster.volumes.mount_all()
             self._cluster.write_configs()
             await self._cluster.start_all()
             await self._activity.prepare()
@@ -308,7 +314,9 @@ class _Session:
                 await self._cluster.aclose()
 
     def close(self) -> None:
-        """Close the files; usable outside trio."""
+        """Close the files, and unmount what was mounted; usable outside trio."""
+        if self._cluster.volumes is not None:
+            self._cluster.volumes.close()
         self._recorder.close()
         self._faults.close()
         self._ledger.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import trio
 
+from atleastonce.nemesis.ext4 import Ext4Image
 from atleastonce.nemesis.links import Links
 from atleastonce.nemesis.process import is_alive, is_stopped
 from atleastonce.nemesis.world import NodeState, Target, WorkerView
@@ -48,6 +49,7 @@ class DummyWorld:
         self.leaderless = False
         self.started: list[str] = []
         self.own_links: Links | None = None
+        self.volumes: dict[str, Ext4Image] = {}
         self.own_workers: list[Target] = []
         self.worker_state = ("running", 2)
         self.replaces_workers = True
@@ -180,6 +182,9 @@ class DummyWorld:
 
     def links(self) -> Links | None:
         return self.own_links
+
+    def volume(self, node: str) -> Ext4Image | None:
+        return self.volumes.get(node)
 
     def workers(self) -> Sequence[WorkerView]:
         if not self.own_workers:

@@ -1,0 +1,29 @@
+"""Faults that only root can have: on real file systems and control groups."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..acts import MakeAct
+from ..levels import REAL_EXT4
+from ..power_cut_act import CutPower
+from ..selectors import ONE, SOME_NODES
+from ..spec import NemesisSpec
+
+SPECS: Final = (
+    NemesisSpec(
+        name="power-cut",
+        sentence="cuts the power of the file system under a node, which loses whatever it has not "
+        "synced, files and names, kills the node and starts it again",
+        target=ONE,
+        targets=SOME_NODES,
+        named=True,
+        family="disk",
+        needs=frozenset({REAL_EXT4}),
+        takes=frozenset({"node", "lost"}),
+        nodes_min=3,
+        healing_s=2.0,
+    ),
+)
+
+ACTS: Final[dict[str, MakeAct]] = {"power-cut": CutPower}
