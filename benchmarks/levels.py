@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -269,9 +270,9 @@ def main() -> int:
     print(f"probes: {len(findings)} in {took_ms:.0f} ms", flush=True)
     for switched in (False, True):
         name = "switch" if switched else "bridge"
-        cut = in_world(lambda switched=switched: cuts(options.rounds, switched=switched))
+        cut = in_world(partial(cuts, options.rounds, switched=switched))
         print(f"{name}, {options.rounds} cuts: {cut}", flush=True)
-        print(f"{name}: {in_world(lambda switched=switched: ways(switched=switched))}", flush=True)
+        print(f"{name}: {in_world(partial(ways, switched=switched))}", flush=True)
     if not options.no_runs:
         with tempfile.TemporaryDirectory() as folder:
             for number, (name, arguments) in enumerate(RUNS):

@@ -151,7 +151,7 @@ class FlipLog(KillNodes):
     async def _see_to(self, node: str, outcomes: dict[str, str]) -> None:
         world, damage = self.stage.world, self.damages[node]
         target = world.node_process(node)
-        status = await _exit_status(world, target)
+        status = await exit_status(world, target)
         if status is None:
             outcomes[node] = "booted"
             damage.undo()
@@ -161,7 +161,7 @@ class FlipLog(KillNodes):
         await world.start_node(node)
 
 
-async def _exit_status(world: World, target: Target) -> int | None:
+async def exit_status(world: World, target: Target) -> int | None:
     """How a node ended that was just started; None once it answers, or after `_BOOT_S`."""
     status: int | None = None
 

@@ -6,7 +6,17 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from .acts import MakeAct
-from .families import clock, disk, machine, membership, network, packets, process
+from .families import (
+    backends,
+    clock,
+    disk,
+    limits,
+    machine,
+    membership,
+    network,
+    packets,
+    process,
+)
 from .spec import NONE, NemesisSpec
 
 __all__ = [
@@ -19,7 +29,17 @@ __all__ = [
     "parse_names",
 ]
 
-_FAMILIES: Final = (process, network, packets, disk, machine, clock, membership)
+_FAMILIES: Final = (
+    process,
+    limits,
+    backends,
+    network,
+    packets,
+    disk,
+    machine,
+    clock,
+    membership,
+)
 
 NEMESES: Final[dict[str, NemesisSpec]] = {
     spec.name: spec

@@ -25,7 +25,8 @@ SOME_NODES: Final = (ONE, LEADER, FOLLOWER, FOLLOWERS, MINORITY, MAJORITY, ALL)
 
 WORKER: Final = "worker"
 SUPERVISOR: Final = "supervisor"
-OTHERS: Final = (WORKER, SUPERVISOR)
+BACKEND: Final = "backend"
+OTHERS: Final = (WORKER, SUPERVISOR, BACKEND)
 
 _JOIN: Final = "+"
 

@@ -45,6 +45,7 @@ class NemesisSpec:
         pauses: Whether its duration is a pause's and not a down time.
         overlaps: Whether it holds no node and may act beside faults that do.
         duration_s: Shortest and longest duration in whole milliseconds, where it is neither.
+        exits: Statuses with which the nodes that it hits may end themselves while it lasts.
     """
 
     name: str
@@ -63,3 +64,4 @@ class NemesisSpec:
     pauses: bool = False
     overlaps: bool = False
     duration_s: tuple[float, float] | None = None
+    exits: frozenset[int] = frozenset()

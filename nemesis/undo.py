@@ -16,6 +16,7 @@ import msgspec
 
 from ..histories.ops import Json
 from . import cgroups, ext4
+from .limits import give_back
 
 
 class Phase(IntEnum):
@@ -82,6 +83,7 @@ def put_back(thing: dict[str, Json]) -> list[str]:
 
 
 UNDO: Final[dict[str, Undoing]] = {
+    "limit": Undoing(Phase.LIMITS, give_back),
     "bytes": Undoing(Phase.REMAINS, put_back),
     "ext4": Undoing(Phase.REMAINS, ext4.undo),
     "control-group": Undoing(Phase.REMAINS, cgroups.undo),

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from ..histories.faults import FaultEvent
+from .administration import Administration
 from .ext4 import Ext4Image
+from .gate import DiskGate
 from .links import Links
 from .process import start_time
 
@@ -94,6 +96,20 @@ class NodeState:
         return "healthy" if self.is_healthy else "settling"
 
 
+class Backend(Protocol):
+    """What a nemesis needs of a server."""
+
+    @property
+    def target(self) -> Target | None:
+        """Its process; None while it is down."""
+
+    def start(self) -> None:
+        """Start it again; returns before it is ready. Raises `OSError`."""
+
+    async def wait_ready(self, timeout_s: float) -> bool:
+        """Wait until it serves; False if it takes longer."""
+
+
 class World(Protocol):
     """The running system. Nobody but the nemesis makes its processes end or stop meanwhile."""
 
@@ -127,11 +143,20 @@ class World(Protocol):
     def node_data(self, node: str) -> Path:
         """The folder of a node's data."""
 
+    def disk_gate(self, node: str) -> DiskGate:
+        """The gate before a node's disk; there is one in runs with a fault that needs it."""
+
+    def administration(self) -> Administration:
+        """What the nodes can be asked as by an operator."""
+
     def set_time_of_day_error(self, node: str, error_us: int) -> None:
         """Make a node's time of day wrong by so much from now on; 0 is right."""
 
     async def time_of_day_error_us(self, node: str) -> int | None:
         """By how much a node's time of day is wrong, as it says itself; None without an answer."""
+
+    def backend(self) -> Backend | None:
+        """The server that the audited system uses; None in a run without one."""
 
     def supervisor_process(self) -> Target | None:
         """The supervisor's master; None while it is down."""

@@ -17,8 +17,8 @@ import msgspec
 from ..checkers.verdict import RuleResult, Verdict, Violation, worst
 from ..histories.deaths import Death, read_deaths
 from ..histories.errors import DamagedEvidenceError, UnknownVersionError
-from ..histories.faults import group_faults, read_faults
-from ..nemesis.log_act import REFUSED
+from ..histories.faults import Fault, group_faults, read_faults
+from ..nemesis.registry import NEMESES
 from ..workloads.lanes.application import JOB_EXIT
 from .children import read_tail
 from .store import RunPaths
@@ -28,7 +28,6 @@ INVARIANT_SENTENCE: Final = "a process of the system stopped because an invarian
 _BROKEN: Final = re.compile(r"AssertionError: (?P<text>\S.*)")
 _WANTED: Final = (0, None)
 _MEMORY_EXIT: Final = 12
-_DAMAGE: Final = "flip-log"
 _FOLLOWS_NS: Final = 5_000_000_000
 
 
@@ -61,31 +60,31 @@ def find_breakdowns(run: RunPaths) -> Sequence[Breakdown]:
     except (DamagedEvidenceError, UnknownVersionError):
         return ()
     masters_ns = [death.t_ns for death in deaths if death.role == "master"]
-    damaged_ns = _damaged(run)
+    faults = _ending_faults(run)
     return [
         _explained(run, death)
         for death in deaths
-        if _is_breakdown(death, masters_ns) and not _is_refusal(death, damaged_ns)
+        if _is_breakdown(death, masters_ns) and not any(_made(fault, death) for fault in faults)
     ]
 
 
-def _damaged(run: RunPaths) -> Sequence[tuple[int, int]]:
-    """When nodes were made to boot from damaged logs, which they have to refuse."""
+def _ending_faults(run: RunPaths) -> Sequence[Fault]:
+    """Faults at which a node has to end by itself, such as a disk that fails."""
     try:
         faults = group_faults(read_faults(run.faults))
     except (DamagedEvidenceError, UnknownVersionError):
         return ()
-    return [
-        (fault.effect_ns, fault.healed_ns)
-        for fault in faults
-        if fault.kind == _DAMAGE and fault.effect_ns is not None and fault.healed_ns is not None
-    ]
+    return [fault for fault in faults if fault.kind in NEMESES and NEMESES[fault.kind].exits]
 
 
-def _is_refusal(death: Death, damaged_ns: Sequence[tuple[int, int]]) -> bool:
-    if death.role != "node" or death.exit != REFUSED:
+def _made(fault: Fault, death: Death) -> bool:
+    """Whether a fault made a node end itself."""
+    if death.role != "node" or death.node not in fault.target.split(","):
         return False
-    return any(from_ns <= death.t_ns <= until_ns for from_ns, until_ns in damaged_ns)
+    if death.exit not in NEMESES[fault.kind].exits:
+        return False
+    from_ns, until_ns = fault.opened_ns, fault.healed_ns
+    return from_ns is not None and from_ns <= death.t_ns <= (until_ns or death.t_ns)
 
 
 def _is_breakdown(death: Death, masters_ns: Sequence[int]) -> bool:

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,12 +22,25 @@ _TRIES: Final = 100
 
 
 def spawn(
-    module: str, config: Path, log: Path, variables: Mapping[str, str]
+    module: str,
+    config: Path,
+    log: Path,
+    variables: Mapping[str, str],
+    wrap: Callable[[Sequence[str]], list[str]] = list,
+    keep: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start `python -m MODULE CONFIG`, in a session of its own, its output appended to `log`.
 
     A session of its own keeps the terminal's Ctrl-C from reaching the child; the verifier stops
     it. The child asks to be killed when its parent *thread* dies, so only the main thread spawns.
+
+    Args:
+        module: What to run.
+        config: Its only argument.
+        log: Gets its output.
+        variables: Added to its environment.
+        wrap: Makes of its command the one that is started, which becomes it.
+        keep: Descriptors that the child inherits.
 
     Raises:
         OSError: The process cannot be started.
@@ -36,12 +49,13 @@ def spawn(
     with log.open("ab") as output:
         return subprocess.Popen(
             # -P: a file in the caller's folder must not stand in for a library.
-            (sys.executable, "-P", "-m", module, str(config)),
+            wrap((sys.executable, "-P", "-m", module, str(config))),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **variables},
             start_new_session=True,
+            pass_fds=keep,
         )
 
 

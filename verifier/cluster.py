@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,16 +14,19 @@ from typing import Final
 import trio
 
 from ..nemesis.ext4 import Ext4Image
+from ..nemesis.gate import DiskGate
 from ..nemesis.ledger import Ledger
 from ..nemesis.links import Links
 from ..nemesis.process import ProcessGoneError
-from ..nemesis.world import NodeState, Target, WorkerView
+from ..nemesis.world import Backend, NodeState, Target, WorkerView
 from ..system.client import Endpoint
 from ..system.node.timeofday import wall_us, write_offset
 from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_FILE_VARIABLE, WORKER_VARIABLE
+from .administration import NodeAdministration
 from .children import log_tail, spawn
 from .config import CODE_VERSION, node_config, supervisor_config, write_config
 from .errors import HarnessError, NodeStartError
+from .gates import Gates, Wrap
 from .network import CLIENTS, WORKERS, Network
 from .planning import SUPERVISOR_MARGIN_S
 from .reaper import Identity, Reaper
@@ -64,6 +68,9 @@ class Cluster:
         self.supervisors = supervisors
         self._hit = supervisors[0] if supervisors else None
         self.volumes: Volumes | None = None
+        folders = {node: run.node_data(node) for node in scenario.node_names}
+        self.gates = Gates(folders, scenario.plan)
+        self._administration = NodeAdministration(run, self.endpoints(), self.gates.forget)
         self.watch = NodeWatch(network.control_endpoints())
 
     def write_configs(self) -> None:
@@ -139,19 +146,34 @@ class Cluster:
             OSError: The process cannot be started.
         """
         identity, config = Identity("node", node), self._run.node_config(node)
-        with self._network.inside(node):
-            self._children[node] = self._spawn(
-                NODE_MODULE, node, identity, config, self._run.node_log(node)
-            )
+        log = self._run.node_log(node)
+
+        def start(wrap: Wrap, keep: Sequence[int]) -> subprocess.Popen[bytes]:
+            with self._network.inside(node):
+                self._children[node] = self._spawn(
+                    NODE_MODULE, node, identity, config, log, wrap, keep
+                )
+            return self._children[node].process
+
+        await self.gates.start(node, start)
         await trio.lowlevel.checkpoint()
 
-    def _spawn(self, module: str, name: str, identity: Identity, config: Path, log: Path) -> Child:
+    def _spawn(
+        self,
+        module: str,
+        name: str,
+        identity: Identity,
+        config: Path,
+        log: Path,
+        wrap: Wrap = list,
+        keep: Sequence[int] = (),
+    ) -> Child:
         variables = {
             ATTEMPTS_VARIABLE: str(self._run.attempts),
             CODE_FILE_VARIABLE: str(self._run.code_version),
             WORKER_VARIABLE: name if len(self.supervisors) > 1 else "worker",
         }
-        process = spawn(module, config, log, variables)
+        process = spawn(module, config, log, variables, wrap, keep)
         self._reaper.register(process, identity)
         target = Target.of(process.pid, name)
         self._ledger.process_started(target)
@@ -190,6 +212,14 @@ class Cluster:
         """Return the folder of a node's data."""
         return self._run.node_data(node)
 
+    def disk_gate(self, node: str) -> DiskGate:
+        """Return the gate before a node's disk."""
+        return self.gates.gate(node)
+
+    def administration(self) -> NodeAdministration:
+        """Return the operator's side of the nodes."""
+        return self._administration
+
     def set_time_of_day_error(self, node: str, error_us: int) -> None:
         """Make a node's time of day wrong by so much from now on.
 
@@ -202,6 +232,10 @@ class Cluster:
         """Ask a node for its time of day and return by how much it is wrong."""
         said_us = await self.watch.ask_time_of_day(node)
         return None if said_us is None else said_us - wall_us()
+
+    def backend(self) -> Backend | None:
+        """Return None: this system needs no server beside its own nodes."""
+        return None
 
     def supervisor_process(self) -> Target | None:
         """Return the living master, or None; of several the one that was chosen."""

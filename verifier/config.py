@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from ..nemesis.registry import NEMESES
 from ..system.jobs.settings import SettingError, WorkerSettings
 from ..system.node.config import ConfigError as NodeConfigError
 from ..system.node.config import NodeConfig, check_config
@@ -21,7 +22,6 @@ from .store import RunPaths
 
 CONSUMER_GROUP: Final = "workers"
 CODE_VERSION: Final = "1"
-CLOCK_FAULT: Final = "bump-clock"
 SHORT_LOG: Final = StorageLimits(
     checkpoint_ms=250,
     segment_bytes=16 << 10,
@@ -42,7 +42,7 @@ def node_config(scenario: Scenario, run: RunPaths, node: str, network: Network) 
         UsageError: The settings do not make a node.
     """
     settings = scenario.settings
-    has_clock_faults = any(fault.kind == CLOCK_FAULT for fault in scenario.plan)
+    has_clock_faults = any(NEMESES[fault.kind].family == "clock" for fault in scenario.plan)
     config = NodeConfig(
         node=node,
         data_dir=str(run.node_data(node)),

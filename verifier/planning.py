@@ -14,6 +14,7 @@ from ..nemesis.plan import NemesisSettings, Order, make_order
 from ..nemesis.plan_check import check_nodes
 from ..nemesis.plan_file import PlanError, PlanFile, expand_plan, read_plan_file
 from ..nemesis.registry import NEMESES, NONE, UnknownNemesisError, check_names
+from ..nemesis.selectors import BACKEND
 from ..nemesis.spec import NemesisSpec
 from ..nemesis.swarm import draw_swarm
 from ..workloads.registry import WorkloadSpec
@@ -48,18 +49,21 @@ class Planned:
 
 def fits(nemesis: NemesisSpec, workload: WorkloadSpec, nodes: int, powers: frozenset[str]) -> bool:
     """Whether a workload on so many nodes runs what a nemesis hits, and the level lets it."""
-    if workload.jobs is None and nemesis.target in _SUPERVISED:
+    if not _runs(workload, nemesis):
         return False
     return nodes >= nemesis.nodes_min and nemesis.needs <= powers
 
 
+def _runs(workload: WorkloadSpec, nemesis: NemesisSpec) -> bool:
+    """Whether a workload runs what a nemesis hits."""
+    if nemesis.target == BACKEND:
+        return False
+    return workload.jobs is not None or nemesis.target not in _SUPERVISED
+
+
 def fitting_nemeses(spec: WorkloadSpec) -> list[str]:
     """Name the nemeses whose target a workload runs."""
-    return [
-        name
-        for name, known in NEMESES.items()
-        if spec.jobs is not None or known.target not in _SUPERVISED
-    ]
+    return [name for name, known in NEMESES.items() if _runs(spec, known)]
 
 
 def check_nemeses(request: Request, spec: WorkloadSpec) -> None:
@@ -99,6 +103,11 @@ def _check_fit(name: str, spec: WorkloadSpec, nodes: int) -> None:
             f"it needs at least {NEMESES[name].nodes_min} nodes"
         )
     known = fitting_nemeses(spec)
+    if NEMESES[name].target == BACKEND:
+        raise UsageError(
+            f"nemesis {name!r} needs a server that an audited system uses, and workload "
+            f"{spec.name!r} has none; choose from: {', '.join(known)}"
+        )
     if name not in known:
         raise UsageError(
             f"nemesis {name!r} needs a supervisor and workers, and workload {spec.name!r} runs "

@@ -197,6 +197,7 @@ class _Session:
             )
             beside.start_soon(show, lambda: board.look(self._phase, self._elapsed_s()))
             beside.start_soon(self._cluster.watch.run)
+            beside.start_soon(self._cluster.gates.run)
             try:
                 with self._work:
                     await self._work_phases()

@@ -11,6 +11,7 @@ from .saying import say
 
 EXIT_DAMAGED: Final = 70
 EXIT_DISK_FAILED: Final = 71
+EXIT_OUT_OF_MEMORY: Final = 72
 
 
 def exit_disk_failed(logbook: Logbook, error: DiskFailedError) -> NoReturn:

@@ -17,7 +17,7 @@ from ..storage.wal import DamagedLogError, DirectoryLockedError, DiskFailedError
 from .boot import bind_sockets, run_node
 from .config import load_config
 from .config_error import ConfigError
-from .ending import EXIT_DAMAGED, EXIT_DISK_FAILED
+from .ending import EXIT_DAMAGED, EXIT_DISK_FAILED, EXIT_OUT_OF_MEMORY
 from .logbook import Logbook
 from .opening import open_storage
 from .saying import say
@@ -27,6 +27,7 @@ from .tls import Doors
 EXIT_OK: Final = 0
 EXIT_BROKEN: Final = 1
 EXIT_CONFIG: Final = 2
+_NO_MEMORY: Final = "node: the system gives no more memory; what was acknowledged is on the disk"
 
 
 def _open_logbook(path: str | None, node: str) -> Logbook:
@@ -52,6 +53,9 @@ def _end_on_thread_crash(logbook: Logbook) -> None:
     """A node whose log writer is dead must end, not hang."""
 
     def hook(args: threading.ExceptHookArgs) -> None:
+        if issubclass(args.exc_type, MemoryError):
+            say(_NO_MEMORY)
+            os._exit(EXIT_OUT_OF_MEMORY)
         thread = args.thread.name if args.thread else "unknown"
         reason = f"{args.exc_type.__name__}: {args.exc_value}"
         logbook.error("broken", thread=thread, reason=reason)
@@ -110,7 +114,13 @@ def run_process(config_path: str) -> int:
         except DiskFailedError as error:
             say(f"node: {error} (data in {config.data_dir})")
             return EXIT_DISK_FAILED
+        except MemoryError:
+            say(_NO_MEMORY)
+            return EXIT_OUT_OF_MEMORY
         except BaseExceptionGroup as group:
+            if group.subgroup(MemoryError) is not None:
+                say(_NO_MEMORY)
+                return EXIT_OUT_OF_MEMORY
             status = _config_trouble(group)
             if status is None:
                 logbook.error("broken", reason=_innermost(group))

@@ -87,8 +87,8 @@ def test_worker_that_ends_with_its_master_is_no_breakdown(run: RunPaths) -> None
 
 
 def _damage(run: RunPaths, kind: str, from_ns: int, until_ns: int) -> None:
-    """A fault that damaged logs, and undid it."""
-    stages: tuple[tuple[FaultStage, int], ...] = (("effect", from_ns), ("healed", until_ns))
+    """A fault on a node, and its end."""
+    stages: tuple[tuple[FaultStage, int], ...] = (("opened", from_ns), ("healed", until_ns))
     write_lines(
         run.faults,
         [
@@ -105,9 +105,11 @@ def _damage(run: RunPaths, kind: str, from_ns: int, until_ns: int) -> None:
         ("flip-log", 70, 150, "unknown"),
         ("flip-log", 71, 50, "unknown"),
         ("kill-all", 70, 50, "unknown"),
+        ("failing-sync", 71, 50, True),
+        ("failing-sync", 70, 50, "unknown"),
     ],
 )
-def test_refusal_to_boot_is_wanted_while_logs_are_damaged_and_never_else(
+def test_a_node_may_end_itself_only_as_the_fault_that_hits_it_wants(
     run: RunPaths, kind: str, status: int, died_ns: int, valid: bool | str
 ) -> None:
     _damage(run, kind, 10, 100)
@@ -115,3 +117,10 @@ def test_refusal_to_boot_is_wanted_while_logs_are_damaged_and_never_else(
     write_lines(run.deaths, [death])
 
     assert with_breakdowns(CLEAN, find_breakdowns(run)).valid == valid
+
+
+def test_a_fault_explains_the_end_of_no_other_node_than_it_hit(run: RunPaths) -> None:
+    _damage(run, "failing-sync", 0, 100)
+    write_lines(run.deaths, [_death(71 << 8, "node", "n2")])
+
+    assert with_breakdowns(CLEAN, find_breakdowns(run)).valid == "unknown"

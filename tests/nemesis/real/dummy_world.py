@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +12,12 @@ from pathlib import Path
 import trio
 
 from atleastonce.nemesis.ext4 import Ext4Image
+from atleastonce.nemesis.gate import DiskGate
 from atleastonce.nemesis.links import Links
 from atleastonce.nemesis.process import is_alive, is_stopped
-from atleastonce.nemesis.world import NodeState, Target, WorkerView
+from atleastonce.nemesis.world import Backend, NodeState, Target, WorkerView
+
+from .dummy_administration import DummyAdministration
 
 # Says "r" once it ends on SIGTERM with status 0 (or, if stubborn, not at all).
 GRACEFUL = "signal.signal(15, lambda *_: os._exit(0))"
@@ -59,6 +63,10 @@ class DummyWorld:
         self.behind = 0
         self.own_fork_server: Target | None = None
         self.refuses: Callable[[str], bool] = lambda _: False
+        self.own_backend: Backend | None = None
+        self._refusing: set[str] = set()
+        self.gates: dict[str, DiskGate] = {}
+        self.desk = DummyAdministration(["n1", "n2", "n3"], self.node_data)
         for name in ("n1", "n2", "n3"):
             self._nodes[name] = self._spawn(name, self._node_code, b"r")
 
@@ -68,6 +76,14 @@ class DummyWorld:
         assert child.stdout is not None
         assert child.stdout.read(len(ready)) == ready
         return Target.of(child.pid, name)
+
+    def adopt(self, child: subprocess.Popen[bytes]) -> None:
+        """Take a process over, which is reaped and ended like all others."""
+        self._children[child.pid] = child
+
+    def place(self, node: str, target: Target) -> None:
+        """Say which process a node runs in."""
+        self._nodes[node] = target
 
     def nodes(self) -> Sequence[str]:
         return tuple(self._nodes)
@@ -105,12 +121,18 @@ class DummyWorld:
     async def start_node(self, node: str) -> None:
         assert not is_alive(self._nodes[node])
         self.started.append(node)
-        code = _REFUSING if self.refuses(node) else self._node_code
+        self._refusing.discard(node)
+        if self.refuses(node):
+            self._refusing.add(node)
+        code = _REFUSING if node in self._refusing else self._node_code
         self._nodes[node] = self._spawn(node, code, b"r")
+
+    def kill(self, node: str) -> None:
+        os.kill(self._nodes[node].pid, signal.SIGKILL)
 
     async def is_answering(self, node: str) -> bool:
         await trio.sleep(0.1)
-        return is_alive(self._nodes[node])
+        return is_alive(self._nodes[node]) and node not in self._refusing
 
     async def wait_node_healthy(self, node: str, timeout_s: float) -> bool:
         with trio.move_on_after(timeout_s):
@@ -132,11 +154,17 @@ class DummyWorld:
     def _forget(self, pid: int) -> None:
         child = self._children.pop(pid)
         child.returncode = 0
-        assert child.stdout is not None
-        child.stdout.close()
+        if child.stdout is not None:
+            child.stdout.close()
 
     def node_data(self, node: str) -> Path:
         return self.folder / node
+
+    def disk_gate(self, node: str) -> DiskGate:
+        return self.gates.setdefault(node, DiskGate(self.folder / node))
+
+    def administration(self) -> DummyAdministration:
+        return self.desk
 
     def set_time_of_day_error(self, node: str, error_us: int) -> None:
         self.errors_us[node] = error_us
@@ -144,6 +172,9 @@ class DummyWorld:
     async def time_of_day_error_us(self, node: str) -> int | None:
         await trio.sleep(0)
         return None if self.hides_time_of_day else self.errors_us.get(node, 0) + 1234
+
+    def backend(self) -> Backend | None:
+        return self.own_backend
 
     def supervisor_process(self) -> Target | None:
         if self._supervisor is not None and is_alive(self._supervisor):
@@ -211,5 +242,5 @@ class DummyWorld:
         for child in self._children.values():
             child.kill()
             child.wait()
-            assert child.stdout is not None
-            child.stdout.close()
+            if child.stdout is not None:
+                child.stdout.close()

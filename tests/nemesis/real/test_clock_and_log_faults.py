@@ -170,3 +170,56 @@ def test_damage_in_a_log_that_a_node_has_deleted_is_not_undone(tmp_path: Path) -
     file.unlink()
     assert not damage.undo()
     assert not file.exists()
+
+
+def moved(kind: str, target: str, duration_s: float = 0.2, **options: float) -> Fault:
+    return msgspec.structs.replace(
+        fault(kind, duration_s=duration_s), target=target, options=dict(options)
+    )
+
+
+def test_a_bump_may_say_how_far_and_whose_clock(world: DummyWorld, tmp_path: Path) -> None:
+    (result,) = apply(world, tmp_path, moved("bump-clock", "n2+n3", step_ms=-60_000))
+    assert result.bit
+    assert result.evidence["effect"]["seen_s"] == {"n2": -59.998766, "n3": -59.998766}
+    assert world.errors_us == {"n2": 0, "n3": 0}
+
+
+def test_a_drifting_clock_gains_what_its_rate_says(world: DummyWorld, tmp_path: Path) -> None:
+    seen: list[int] = []
+    setting = world.set_time_of_day_error
+
+    def set_error(node: str, error_us: int) -> None:
+        seen.append(error_us)
+        setting(node, error_us)
+
+    world.set_time_of_day_error = set_error  # type: ignore[method-assign]
+    (result,) = apply(world, tmp_path, moved("drift-clock", "leader", 0.3, rate=-10))
+    assert result.bit
+    assert result.evidence["healed"]["moves"] == len(seen) - 2
+    assert seen[0] == -5_000_000
+    assert seen[1:-1] == sorted(seen[1:-1], reverse=True)
+    assert -8_000_000 > seen[-2] > -60_000_000
+    assert seen[-1] == 0
+
+
+def test_a_strobing_clock_is_seen_wrong_and_right(world: DummyWorld, tmp_path: Path) -> None:
+    (result,) = apply(world, tmp_path, moved("strobe-clock", "one", step_ms=9000, period_ms=5))
+    assert result.bit
+    assert result.evidence["effect"]["seen_s"] == 9.001234
+    assert result.evidence["effect"]["back"] == {"step_s": 0.0, "seen_s": 0.001234}
+    moves = result.evidence["healed"]["moves"]
+    assert isinstance(moves, int)
+    assert moves > 3
+    assert set(world.errors_us.values()) == {0}
+
+
+@pytest.mark.parametrize("kind", ["drift-clock", "strobe-clock"])
+def test_a_clock_that_does_not_show_it_is_no_bite(
+    world: DummyWorld, tmp_path: Path, kind: str
+) -> None:
+    world.hides_time_of_day = True
+    quick = msgspec.structs.replace(SETTINGS, exit_wait_s=0.2)
+    (result,) = apply(world, tmp_path, moved(kind, "all"), settings=quick)
+    assert not result.bit
+    assert set(world.errors_us.values()) == {0}

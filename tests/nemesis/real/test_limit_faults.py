@@ -1,0 +1,88 @@
+"""Nodes with no more memory, no more files, or hardly a processor."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from atleastonce.histories.ops import Json
+from atleastonce.nemesis.fault import Fault
+from atleastonce.nemesis.limits import give_back
+from atleastonce.nemesis.process import is_alive, is_stopped
+
+from .applying import apply, fault
+from .dummy_world import DummyWorld
+
+
+def limited(kind: str, **options: float) -> Fault:
+    return msgspec.structs.replace(fault(kind), target="n2", options=dict(options))
+
+
+@pytest.mark.parametrize(
+    ("kind", "which"),
+    [("limit-memory", resource.RLIMIT_AS), ("limit-files", resource.RLIMIT_NOFILE)],
+)
+def test_a_limit_is_lowered_seen_to_hurt_and_given_back(
+    world: DummyWorld, tmp_path: Path, kind: str, which: int
+) -> None:
+    pid = world.node_process("n2").pid
+    before, _ = resource.prlimit(pid, which)
+    world.desk.answer = lambda _: 400 if resource.prlimit(pid, which)[0] == before else None
+    (result,) = apply(world, tmp_path, limited(kind))
+    assert result.bit
+    assert resource.prlimit(pid, which)[0] == before
+    assert result.evidence["healed"]["outcomes"] == {"n2": "survived"}
+    assert world.started == []
+
+
+def test_a_limit_that_nobody_feels_is_no_bite(world: DummyWorld, tmp_path: Path) -> None:
+    (result,) = apply(world, tmp_path, limited("limit-memory"))
+    assert not result.bit
+    assert result.reason == "n2 was not seen to suffer from its limit"
+    assert set(world.desk.probes) == {16 << 20}
+
+
+def test_a_node_that_ends_of_its_limit_is_started_again(world: DummyWorld, tmp_path: Path) -> None:
+    target = world.node_process("n2")
+
+    def kill(_: str) -> None:
+        if is_alive(target):
+            world.kill("n2")
+
+    world.desk.answer = kill
+    (result,) = apply(world, tmp_path, limited("limit-files"))
+    assert result.bit
+    assert result.evidence["healed"]["outcomes"] == {"n2": "signal SIGKILL"}
+    assert world.started == ["n2"]
+
+
+def test_the_limit_of_a_process_that_outlived_its_run_is_given_back(world: DummyWorld) -> None:
+    target = world.node_process("n1")
+    soft, hard = resource.prlimit(target.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(target.pid, resource.RLIMIT_NOFILE, (3, hard))
+    thing: dict[str, Json] = {
+        "pid": target.pid,
+        "start_time": target.start_time,
+        "resource": int(resource.RLIMIT_NOFILE),
+        "soft": soft,
+    }
+    assert give_back({**thing, "start_time": "0"}) == []
+    assert resource.prlimit(target.pid, resource.RLIMIT_NOFILE)[0] == 3
+    assert len(give_back({**thing})) == 1
+    assert resource.prlimit(target.pid, resource.RLIMIT_NOFILE)[0] == soft
+
+
+def test_a_starved_node_is_stopped_again_and_again_and_runs_afterwards(
+    world: DummyWorld, tmp_path: Path
+) -> None:
+    starving = msgspec.structs.replace(limited("starve-cpu", run_ms=2, stop_ms=8), duration_s=0.4)
+    (result,) = apply(world, tmp_path, starving)
+    assert result.bit
+    stops = result.evidence["healed"]["stops"]
+    assert isinstance(stops, int)
+    assert stops > 3
+    assert result.evidence["healed"]["runs"] is True
+    assert not is_stopped(world.node_process("n2"))
