@@ -38,6 +38,8 @@ class LinkRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         half_open: Connections are closed at the end that the link leads to; the other end is not
             told.
         only: The kind of message that the rule is for; empty for all.
+        reset_after_s: Connections that were cut for so long are reset when the cut ends, and what
+            waited is not delivered; 0 leaves that to TCP, which delivers it.
     """
 
     drop: bool = False
@@ -52,6 +54,7 @@ class LinkRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     refuse: bool = False
     half_open: bool = False
     only: str = ""
+    reset_after_s: Amount = 0.0
 
 
 class LinkCounts(msgspec.Struct, kw_only=True):
@@ -105,6 +108,7 @@ def combine(rules: Iterable[LinkRule]) -> LinkRule:
 
 def _stricter(one: LinkRule, other: LinkRule) -> LinkRule:
     rates = [rate for rate in (one.rate_bytes_s, other.rate_bytes_s) if rate]
+    limits = [limit for limit in (one.reset_after_s, other.reset_after_s) if limit]
     return LinkRule(
         drop=one.drop or other.drop,
         delay_ms=max(one.delay_ms, other.delay_ms),
@@ -118,4 +122,5 @@ def _stricter(one: LinkRule, other: LinkRule) -> LinkRule:
         refuse=one.refuse or other.refuse,
         half_open=one.half_open or other.half_open,
         only=one.only or other.only,
+        reset_after_s=min(limits, default=0.0),
     )

@@ -42,6 +42,7 @@ class NemesisSpec:
         draw: Draws options from a fault's own stream. None leaves the defaults.
         nodes_min: So many nodes keep a quorum, or return as one, while it acts.
         healing_s: How long healing may take beyond the fault itself, when a plan is made.
+        users: `workers` if it hits these wherever its target is, so that the run must have some.
         pauses: Whether its duration is a pause's and not a down time.
         overlaps: Whether it holds no node and may act beside faults that do.
         duration_s: Shortest and longest duration in whole milliseconds, where it is neither.
@@ -61,6 +62,7 @@ class NemesisSpec:
     draw: Draw | None = None
     nodes_min: int = 1
     healing_s: float = 1.0
+    users: str = ""
     pauses: bool = False
     overlaps: bool = False
     duration_s: tuple[float, float] | None = None

@@ -179,6 +179,13 @@ class World(Protocol):
     def volume(self, node: str) -> Ext4Image | None:
         """The file system that a node's data lies on, if it has one of its own."""
 
+    async def reach_s(self, source: str, target: str, timeout_s: float) -> float | None:
+        """Dial a node, as another node, as the clients or as the workers do, until it answers.
+
+        Returns:
+            After how many seconds a new connection had carried bytes; None if none did in time.
+        """
+
 
 class FaultRecorder(Protocol):
     """Keeps what the nemesis did and saw; `histories.lines.LineWriter` is one."""

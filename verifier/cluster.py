@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,12 +23,13 @@ from ..system.node.timeofday import wall_us, write_offset
 from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_FILE_VARIABLE, WORKER_VARIABLE
 from .administration import NodeAdministration
 from .children import log_tail, spawn
-from .config import CODE_VERSION, node_config, supervisor_config, write_config
 from .errors import HarnessError, NodeStartError
 from .gates import Gates, Wrap
 from .network import CLIENTS, WORKERS, Network
 from .planning import SUPERVISOR_MARGIN_S
+from .reach import reach_s
 from .reaper import Identity, Reaper
+from .run_configs import write_configs
 from .scenario import Scenario
 from .store import RunPaths
 from .supervised import Child, Supervised
@@ -65,6 +65,7 @@ class Cluster:
         self._reaper = reaper
         self._ledger = ledger
         self._children: dict[str, Child] = {}
+        self._helpers: dict[str, Child] = {}
         self.supervisors = supervisors
         self._hit = supervisors[0] if supervisors else None
         self.volumes: Volumes | None = None
@@ -75,19 +76,7 @@ class Cluster:
 
     def write_configs(self) -> None:
         """Write the token and every configuration."""
-        token = os.open(self._run.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(token, "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(32))
-        for name in self.nodes():
-            config = node_config(self._scenario, self._run, name, self._network)
-            write_config(self._run.node_config(name), config)
-            if config.time_of_day_file is not None:
-                write_offset(Path(config.time_of_day_file), 0)
-        self._run.code_version.write_text(CODE_VERSION, encoding="ascii")
-        for each in self.supervisors:
-            each.state.mkdir(mode=0o700, exist_ok=True)
-            told = supervisor_config(self._scenario, self._run, self._network, each.name)
-            write_config(self._run.config_of(each.name), told)
+        write_configs(self._scenario, self._run, self._network, self.supervisors)
 
     def endpoints(self) -> Mapping[str, Endpoint]:
         """Return where clients dial each node."""
@@ -115,7 +104,7 @@ class Cluster:
     def running(self) -> Mapping[int, str]:
         """Return the names of the nodes' and the masters' living processes; from any thread."""
         masters = [supervised.child for supervised in self.supervisors]
-        children = (*dict(self._children).values(), *masters)
+        children = (*dict(self._children).values(), *dict(self._helpers).values(), *masters)
         return {
             child.target.pid: child.target.name
             for child in children
@@ -178,6 +167,13 @@ class Cluster:
         target = Target.of(process.pid, name)
         self._ledger.process_started(target)
         return Child(target, process)
+
+    def _start_helper(self, module: str, name: str, config: Path, log: Path) -> None:
+        self._helpers[name] = self._spawn(module, name, Identity("links"), config, log)
+
+    async def reach_s(self, source: str, target: str, timeout_s: float) -> float | None:
+        """Return after how many seconds a new connection carried bytes; None if none did."""
+        return await reach_s(self._network, source, target, timeout_s)
 
     async def is_answering(self, node: str) -> bool:
         """Whether a node says anything about itself."""
@@ -318,6 +314,7 @@ class Cluster:
         Raises:
             NodeStartError: Something did not come up in time; ends with its log's last lines.
         """
+        await self._network.start(self._run, self._start_helper)
         for node in self.nodes():
             await self.start_node(node)
         for node in self.nodes():
@@ -345,6 +342,9 @@ class Cluster:
     async def revive(self) -> Mapping[str, int]:
         """Start what is down although every fault has healed; return raw wait statuses by name."""
         down: dict[str, int] = {}
+        for name, child in self._helpers.items():
+            if not self._lives(child):
+                raise HarnessError(f"{name} (pid {child.target.pid}) ended in mid-run")
         for node, child in list(self._children.items()):
             status = self._reaper.status(child.target.pid)
             if status is not None:
@@ -376,6 +376,8 @@ class Cluster:
         async with trio.open_nursery() as nursery:
             for node, child in self._children.items():
                 nursery.start_soon(stop, node, child, _NODE_STOP_S)
+        for name, child in self._helpers.items():
+            await stop(name, child, _NODE_STOP_S)
         return statuses
 
     async def _stop(self, child: Child, grace_s: float) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Final, Protocol
 
+from ..nemesis.levels import NETWORK_POWERS
 from ..nemesis.links import Links
 from ..nemesis.namespaces import enter_network, inside_network
 from ..nemesis.private_links import PrivateLinks
@@ -17,8 +18,10 @@ from ..nemesis.private_network import CLIENTS, DATA_NETWORK, WORKERS, PrivateNet
 from ..nemesis.switch.process import SwitchProcess
 from ..system.client import Endpoint
 from .children import LOOPBACK, NodePorts, PortHold
-from .levels import ChosenLevel
+from .levels import ChosenLevel, needs_of
+from .proxied_network import ProxiedNetwork, Spawn
 from .scenario import Scenario
+from .store import RunPaths
 
 __all__ = ["CLIENTS", "WORKERS", "LoopbackNetwork", "NamespaceNetwork", "Network", "lay_network"]
 
@@ -58,6 +61,13 @@ class Network(Protocol):
         Children that are started meanwhile are born there.
         """
 
+    async def start(self, run: RunPaths, spawn: Spawn) -> None:
+        """Start what the network itself needs, before anything lives in it.
+
+        Raises:
+            HarnessError: It does not come up.
+        """
+
 
 class LoopbackNetwork:
     """Everybody on 127.0.0.1, each node with two ports of its own."""
@@ -90,6 +100,9 @@ class LoopbackNetwork:
         """Stay here."""
         del end
         return nullcontext()
+
+    async def start(self, run: RunPaths, spawn: Spawn) -> None:
+        """Nothing: the kernel has loopback."""
 
 
 class NamespaceNetwork:
@@ -135,6 +148,9 @@ class NamespaceNetwork:
         """Be in the end's namespace."""
         return self._private.inside(end)
 
+    async def start(self, run: RunPaths, spawn: Spawn) -> None:
+        """Nothing: the network was laid before."""
+
 
 @contextmanager
 def lay_network(scenario: Scenario, chosen: ChosenLevel) -> Iterator[Network]:
@@ -150,7 +166,10 @@ def lay_network(scenario: Scenario, chosen: ChosenLevel) -> Iterator[Network]:
         hold = PortHold()
         try:
             ports = hold.take(scenario.node_names, scenario.settings.base_port)
-            yield LoopbackNetwork(ports)
+            if _has_links(scenario):
+                yield ProxiedNetwork(ports, scenario.seed)
+            else:
+                yield LoopbackNetwork(ports)
         finally:
             hold.close()
         return
@@ -163,6 +182,12 @@ def lay_network(scenario: Scenario, chosen: ChosenLevel) -> Iterator[Network]:
         private.prove(CLIENTS, scenario.node_names[0])
         enter_network(private.ends[CLIENTS].namespace)
         yield NamespaceNetwork(private, scenario.node_names, links)
+
+
+def _has_links(scenario: Scenario) -> bool:
+    """Whether a fault of the run acts on links."""
+    needs = needs_of(fault.kind for fault in scenario.plan)
+    return any(powers & NETWORK_POWERS for powers in needs.values())
 
 
 def _start_switch(private: PrivateNetwork, seed: int, stack: ExitStack) -> SwitchProcess:

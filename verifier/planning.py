@@ -29,7 +29,7 @@ PLAN: Final = "plan"
 """What stands for the nemeses of a run whose plan came from a file."""
 
 SWARM: Final = "swarm"
-_SUPERVISED: Final = ("worker", "supervisor")
+_SUPERVISED: Final = ("worker", "workers", "supervisor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,8 @@ def _runs(workload: WorkloadSpec, nemesis: NemesisSpec) -> bool:
     """Whether a workload runs what a nemesis hits."""
     if nemesis.target == BACKEND:
         return False
-    return workload.jobs is not None or nemesis.target not in _SUPERVISED
+    hits = {nemesis.target, nemesis.users}
+    return workload.jobs is not None or not hits.intersection(_SUPERVISED)
 
 
 def fitting_nemeses(spec: WorkloadSpec) -> list[str]:

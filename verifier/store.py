@@ -62,6 +62,26 @@ class RunPaths(RunFolder):
         """The failed-job store that the workers write."""
         return self.path / "failed-jobs.sqlite"
 
+    @property
+    def links_control(self) -> Path:
+        """The Unix socket on which the link proxy takes orders."""
+        return self.path / "links.sock"
+
+    @property
+    def links_config(self) -> Path:
+        """What the link proxy was started with."""
+        return self.path / "links.json"
+
+    @property
+    def links_log(self) -> Path:
+        """The link proxy's standard error."""
+        return self.path / "links.log"
+
+    @property
+    def capture(self) -> Path:
+        """What was captured on the links."""
+        return self.path / "capture"
+
     def node_config(self, node: str) -> Path:
         """What the node was started with."""
         return self.nodes / f"{node}.json"

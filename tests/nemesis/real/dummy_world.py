@@ -217,6 +217,10 @@ class DummyWorld:
     def volume(self, node: str) -> Ext4Image | None:
         return self.volumes.get(node)
 
+    async def reach_s(self, source: str, target: str, timeout_s: float) -> float | None:
+        await trio.sleep(0)
+        return 0.0 if source != target and timeout_s > 0 else None
+
     def workers(self) -> Sequence[WorkerView]:
         if not self.own_workers:
             return [WorkerView(pid, "running", "job-1", 0, 1) for pid in self._worker_pids]

@@ -1,0 +1,1 @@
+"""Faults on real child processes."""
