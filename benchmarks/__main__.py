@@ -25,8 +25,10 @@ NAMES = (
     "many_partitions",
     "request_stages",
     "restart",
+    "faults",
     "levels",
     "raft_simulation",
+    "fault_latency",
 )
 
 

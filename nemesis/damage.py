@@ -174,6 +174,19 @@ def replace_folder(folder: Path, by: Path) -> int:
     Raises:
         OSError: It cannot be copied.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(by, folder)
+    empty_folder(folder)
+    shutil.copytree(by, folder, dirs_exist_ok=True)
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def empty_folder(folder: Path) -> None:
+    """Delete all that a folder holds, which may be where a file system is mounted.
+
+    Raises:
+        OSError: Something cannot be deleted.
+    """
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

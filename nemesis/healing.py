@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,7 @@ from .undo import UNDO, Phase, UndoError
 from .world import Target
 
 _GONE_WAIT_S: Final = 5.0
+_PUT_OFF: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL_S: Final = 0.01
 
 
@@ -49,7 +50,8 @@ def heal(path: Path) -> list[str]:
 
     A process is touched only if its start time is still the one that the ledger names. Healing
     twice does nothing more. What cannot be undone is said, and leaves the ledger open. Blocks
-    until the killed processes are gone, for at most 5 s each.
+    until the killed processes are gone, for at most 5 s each; a Ctrl-C meanwhile takes effect
+    afterwards.
 
     Returns:
         One plain sentence for each thing that was undone.
@@ -58,6 +60,21 @@ def heal(path: Path) -> list[str]:
         LedgerInUseError: The run is alive.
         OSError: A process may not be signalled, or the ledger not be written.
     """
+    with _undisturbed():
+        return _heal(path)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Put off what would break off the healing in the middle; it takes effect afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _PUT_OFF)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _heal(path: Path) -> list[str]:
     state = read_ledger(path)
     if state.closed:
         return []

@@ -25,6 +25,7 @@ class Power:
         sentence: What it is.
         least: The lowest level that can have it.
         best: The level at which it is most like the real thing, which `auto` goes for.
+        most: The highest level that can have it.
         probes: By level, from the lowest that has it: the probes that must pass.
     """
 
@@ -33,6 +34,7 @@ class Power:
     least: int
     best: int
     probes: tuple[tuple[int, tuple[str, ...]], ...]
+    most: int = 2
 
     def probes_at(self, level: int) -> tuple[str, ...]:
         """Name what must pass for a level to have this power."""
@@ -42,6 +44,7 @@ class Power:
 SIGNALS: Final = "signals"
 LINKS: Final = "links"
 SHAPES: Final = "shapes"
+MESSAGES: Final = "messages"
 PACKETS: Final = "packets"
 RST: Final = "rst"
 SYNC_GATE: Final = "sync-gate"
@@ -89,6 +92,14 @@ POWERS: Final[dict[str, Power]] = {
             1,
             ((0, ()), (1, (*_WORLD, SWITCH))),
         ),
+        Power(
+            MESSAGES,
+            "tell one kind of message on a link from others, which only proxies can",
+            least=0,
+            best=0,
+            probes=((0, ()),),
+            most=0,
+        ),
         _power(PACKETS, "lose, repeat, reorder and corrupt packets", 1, *_WORLD, SWITCH),
         _power(RST, "reset one end of a connection with a crafted segment", 1, *_WORLD),
         _power(SYNC_GATE, "hold or fail the sync calls of a process", 0, SECCOMP),
@@ -102,7 +113,7 @@ POWERS: Final[dict[str, Power]] = {
 }
 """Every power by its name."""
 
-NETWORK_POWERS: Final = frozenset({LINKS, SHAPES, PACKETS, RST})
+NETWORK_POWERS: Final = frozenset({LINKS, SHAPES, MESSAGES, PACKETS, RST})
 """Those for which level 1 and above give each node a network of its own."""
 
 SWITCH_POWERS: Final = frozenset({SHAPES, PACKETS})
@@ -165,7 +176,7 @@ def level_here(number: int, findings: Sequence[Finding]) -> Level:
         frozenset(
             power.name
             for power in POWERS.values()
-            if number >= power.least and passed.issuperset(power.probes_at(number))
+            if power.least <= number <= power.most and passed.issuperset(power.probes_at(number))
         ),
     )
 
@@ -199,7 +210,8 @@ def choose_level(
     """Choose the level of a run.
 
     `auto` is the level at which the run's faults are most like the real thing, or else the
-    highest below it that the machine has: a run whose faults need nothing special stays at 0.
+    highest below it that the machine has and that has every power: a run whose faults need
+    nothing special stays at 0.
 
     Args:
         asked: One of `CHOICES`.
@@ -210,9 +222,12 @@ def choose_level(
         LackingPowerError: The level is not had here, or lacks a power that a fault needs.
         UnknownPowerError: A nemesis names a power that does not exist.
     """
-    wanted = wanted_level(frozenset().union(*needs.values()))
+    all_needs: frozenset[str] = frozenset().union(*needs.values())
+    wanted = wanted_level(all_needs)
     if asked == AUTO:
-        number = max((n for n in range(wanted + 1) if not missing_of(n, findings)), default=0)
+        had = [n for n in range(wanted + 1) if not missing_of(n, findings)] or [0]
+        fitting = [n for n in had if all_needs <= level_here(n, findings).powers]
+        number = max(fitting or had)
     else:
         number = int(asked)
         if missing := missing_of(number, findings):
@@ -232,6 +247,8 @@ def choose_level(
 
 def _remedy(power: str, number: int, findings: Sequence[Finding]) -> str:
     """Say how to get a power that a level lacks."""
+    if number > POWERS[power].most:
+        return f"choose --level {POWERS[power].most}, without faults that only higher levels have"
     for higher in LEVEL_NUMBERS[number + 1 :]:
         if not missing_of(higher, findings) and power in level_here(higher, findings).powers:
             return f"choose --level {higher}"

@@ -28,8 +28,13 @@ from .world import Target
 OUT_OF_MEMORY: Final = 72
 """Exit status of a node that ends because it gets no memory."""
 
-_PROBE_S: Final = 1.0
+_PROBE_S: Final = 10.0
+_SLOWER: Final = 5
+"""A probe that takes so many times as long as before is given up."""
+
+_PROBE_S_MIN: Final = 1.0
 _PROBES: Final = 5
+_BAD_REQUEST: Final = 400
 _MIB: Final = 1 << 20
 
 
@@ -77,17 +82,37 @@ class LimitAct(NodeAct):
     def __init__(self, fault: Fault, stage: Stage) -> None:
         super().__init__(fault, stage)
         self.before: dict[Target, int] = {}
+        self.probe_s: dict[Target, float] = {}
 
     def limit(self, target: Target) -> int:
         """The limit that bites."""
         raise AssertionError(f"{self.fault.kind} has no limit for {target}")
 
+    def request_bytes(self) -> int:
+        """How large the requests are that a node is probed with."""
+        return 0
+
     async def is_hit(self, target: Target) -> bool:
-        """Whether a target is seen to suffer."""
-        raise AssertionError(f"{self.fault.kind} has no sign of {target}")
+        """Whether a target suffers: it does not refuse a bad request as it did before."""
+        return await self._probe(target, self.probe_s[target]) != _BAD_REQUEST
+
+    async def _probe(self, target: Target, timeout_s: float) -> int | None:
+        desk = self.stage.world.administration()
+        return await desk.probe(target.name, self.request_bytes(), timeout_s)
+
+    async def _try_before(self) -> None:
+        """See how a target answers without the limit, and how fast."""
+        for target in self.targets:
+            begun_s = time.monotonic()
+            status = await self._probe(target, _PROBE_S)
+            if status != _BAD_REQUEST:
+                raise NoBiteError(f"{target.name} answered {status} before it had a limit")
+            took_s = time.monotonic() - begun_s
+            self.probe_s[target] = max(_PROBE_S_MIN, _SLOWER * took_s)
 
     async def bite(self) -> Evidence:
         """See `Act`."""
+        await self._try_before()
         limits: Evidence = {}
         for target in self.targets:
             try:
@@ -159,11 +184,9 @@ class LimitMemory(LimitAct):
         headroom_mib = options_of(self.fault, MemoryLimit).headroom_mib
         return pages * resource.getpagesize() + round(headroom_mib * _MIB)
 
-    async def is_hit(self, target: Target) -> bool:
-        """See `LimitAct`: a large request that is answered as a small one is no sign."""
-        size = options_of(self.fault, MemoryLimit).request_mib * _MIB
-        desk = self.stage.world.administration()
-        return await desk.probe(target.name, size, _PROBE_S) != 400
+    def request_bytes(self) -> int:
+        """See `LimitAct`."""
+        return options_of(self.fault, MemoryLimit).request_mib * _MIB
 
 
 class LimitFiles(LimitAct):
@@ -176,11 +199,6 @@ class LimitFiles(LimitAct):
         """See `LimitAct`: below the lowest number that is free."""
         used = {int(name) for name in os.listdir(f"/proc/{target.pid}/fd")}
         return next(number for number in range(len(used) + 1) if number not in used)
-
-    async def is_hit(self, target: Target) -> bool:
-        """See `LimitAct`."""
-        desk = self.stage.world.administration()
-        return await desk.probe(target.name, 0, _PROBE_S) is None
 
 
 class StarveCpu(NodeAct):

@@ -102,13 +102,14 @@ class _Nemesis:
         self._ledger.fault_opened(result.fault.id, result.fault.kind, targets)
         self._note(result, act.pid, "opened", act.context())
         try:
+            begun_s = time.monotonic()
             try:
                 evidence = await act.bite()
             except NoBiteError as failure:
                 result.reason = str(failure)
             else:
                 result.bit = True
-                self._note(result, act.pid, "effect", evidence)
+                self._note(result, act.pid, "effect", _took("onset_ms", begun_s) | evidence)
                 self._announce(BIT, result)
                 await act.hold()
         finally:
@@ -124,8 +125,10 @@ class _Nemesis:
     async def _heal(self, result: FaultResult, act: Act) -> None:
         wait_s = self._stage.settings.heal_wait_s
         evidence: Evidence | None = None
+        begun_s = time.monotonic()
         with trio.CancelScope(shield=True, deadline=trio.current_time() + wait_s):
             evidence = await act.heal()
+            evidence = _took("heal_ms", begun_s) | evidence
         if evidence is None:
             result.reason = result.reason or f"{result.target} was not healed within {wait_s:g} s"
             return
@@ -156,3 +159,8 @@ class _Nemesis:
                 evidence=evidence,
             )
         )
+
+
+def _took(name: str, begun_s: float) -> Evidence:
+    """How long a step took, proof included; an act that knows it better says so itself."""
+    return {name: round((time.monotonic() - begun_s) * 1000, 3)}

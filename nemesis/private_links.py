@@ -6,7 +6,9 @@ single packets needs the switch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,16 +22,13 @@ from .namespaces import inside_network
 from .netlink.connections import Connection, Connections
 from .netlink.filters import CUT, REFUSE, Filters, Hit
 from .private_network import End, PrivateNetwork
-from .resets import reset_one_end
+from .resets import LAST_WORDS_S, reset_one_end
 from .switch import control
 from .switch.process import SwitchError, SwitchProcess
 from .switch.treatment import PacketRule
 
 _CUT_S: Final = 4000.0
 """Longer than any fault: the kernel ends it by itself should nobody do so."""
-_RESET_S: Final = 1.0
-_LAST_WORDS_S: Final = 0.06
-"""An end acknowledges late, by up to 40 ms, what it got before the silence."""
 _SHAPING: Final = ("delay_ms", "jitter_ms", "rate_bytes_s")
 _OF_PACKETS: Final = ("loss", "duplicate", "reorder", "corrupt")
 
@@ -69,7 +68,7 @@ class PrivateLinks:
         self._refusals: dict[str, Filters] = {}
         self._connections: dict[str, Connections] = {}
         self._faults: dict[str, _Fault] = {}
-        self._silenced: set[Pair] = set()
+        self._silenced: Counter[Pair] = Counter()
         self._cut: set[Pair] = set()
         self._refused: set[Pair] = set()
         self._past: dict[Pair, LinkCounts] = {}
@@ -86,8 +85,9 @@ class PrivateLinks:
             before = {pair: totals.get(pair, LinkCounts()) for pair in rules}
             self._faults[fault] = _Fault(dict(rules), before)
             await self._apply()
+        async with trio.open_nursery() as nursery:
             for pair, rule in rules.items():
-                await self._reset(pair, rule)
+                nursery.start_soon(self._reset, pair, rule)
 
     async def end(self, fault: str) -> None:
         """See `links.Links`."""
@@ -125,12 +125,13 @@ class PrivateLinks:
         for fault in self._faults.values():
             for pair, rule in fault.rules.items():
                 wanted[pair] = combine((wanted.get(pair, LinkRule()), rule))
-        cut = {pair for pair, rule in wanted.items() if rule.drop} | self._silenced
+        silenced = {pair for pair, times in self._silenced.items() if times}
+        cut = {pair for pair, rule in wanted.items() if rule.drop} | silenced
         try:
             if self._cuts is not None:
                 self._put(self._cuts, cut, self._cut)
             if self._switch is not None:
-                await self._instruct(self._switch, wanted)
+                await self._instruct(self._switch, wanted, silenced)
             self._refuse({pair for pair, rule in wanted.items() if rule.refuse})
         except (OSError, SwitchError) as error:
             raise LinkError(str(error)) from None
@@ -163,9 +164,11 @@ class PrivateLinks:
             filters.change([self._key(pair)[:1] for pair in here - self._refused], [], _CUT_S)
         self._refused = wanted
 
-    async def _instruct(self, switch: SwitchProcess, wanted: Mapping[Pair, LinkRule]) -> None:
+    async def _instruct(
+        self, switch: SwitchProcess, wanted: Mapping[Pair, LinkRule], silenced: set[Pair]
+    ) -> None:
         rules = {pair: _of_packets(rule) for pair, rule in wanted.items()}
-        rules |= {pair: PacketRule(drop=True) for pair in self._silenced}
+        rules |= {pair: PacketRule(drop=True) for pair in silenced}
         ends = self._network.ends
         answer = await switch.set_rules(
             [
@@ -203,25 +206,34 @@ class PrivateLinks:
     async def _reset(self, pair: Pair, rule: LinkRule) -> None:
         """Do what a rule does to the connections of a link when it begins."""
         source, target = (self._network.ends[name] for name in pair)
+        back = (pair[1], pair[0])
         resets = 0
         if rule.reset == "both":
             resets = self._destroy(source, target)
         elif rule.reset == "one":
-            await self._silence({(pair[1], pair[0])})
-            resets = await reset_one_end(self._network.home, target, source, _RESET_S, self._over)
-            await trio.sleep(_LAST_WORDS_S)
-            await self._silence(set())
+            resets = await reset_one_end(
+                self._network.home, target, source, self._over, lambda: self._silent(back)
+            )
         elif rule.half_open:
-            await self._silence({(pair[1], pair[0])})
-            resets = self._destroy(target, source)
-            await self._silence(set())
+            async with self._silent(back):
+                resets = self._destroy(target, source)
+                await trio.sleep(LAST_WORDS_S)
         if resets:
             self._remember(pair, LinkCounts(resets=resets))
 
-    async def _silence(self, pairs: set[Pair]) -> None:
+    @asynccontextmanager
+    async def _silent(self, pair: Pair) -> AsyncIterator[None]:
         """Let nothing pass meanwhile: an end that closed answers whatever it gets by a reset."""
-        self._silenced = pairs
-        await self._apply()
+        async with self._turn:
+            self._silenced[pair] += 1
+            await self._apply()
+        try:
+            yield
+        finally:
+            with trio.CancelScope(shield=True):
+                async with self._turn:
+                    self._silenced[pair] -= 1
+                    await self._apply()
 
     def _between(self, here: End, there: End) -> list[Connection]:
         """List the connections that an end has with another one."""

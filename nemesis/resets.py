@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +29,10 @@ _RST: Final = 0x04
 _SYN: Final = 0x02
 _FIN: Final = 0x01
 _OUTGOING: Final = 4
+_LISTENS_S: Final = 1.1
+"""Nodes say something once a second on every connection of theirs."""
+LAST_WORDS_S: Final = 0.06
+"""An end acknowledges late, by up to 40 ms, what it got; a closed one would answer by a reset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +97,17 @@ async def reset_one_end(
     home: int,
     victim: End,
     peer: End,
-    within_s: float,
     living: Callable[[End, End], set[tuple[int, int]]],
+    quiet: Callable[[], AbstractAsyncContextManager[None]],
 ) -> int:
     """Reset every connection between two ends at one of them, as far as it speaks meanwhile.
 
     Args:
         home: The namespace that the cables lead into.
-        victim: The end that is to believe in a reset.
+        victim: The end that is to believe in a reset; it is listened to for about a second.
         peer: The end in whose name it comes, and which is not told.
-        within_s: How long the victim is listened to.
         living: Names the connections that one end has with another, by their two ports.
+        quiet: Lets nothing pass from the victim to the peer as long as it is entered.
 
     Returns:
         How many connections the victim lost.
@@ -118,12 +123,31 @@ async def reset_one_end(
         port.bind((victim.port, _EVERY_PROTOCOL))
         wanted = living(victim, peer)
         sent: set[tuple[int, int]] = set()
-        with trio.move_on_after(within_s):
+        with trio.move_on_after(_LISTENS_S):
             while wanted & living(victim, peer):
                 await trio.lowlevel.wait_readable(port)
-                frame, (_, _, kind, _, _) = port.recvfrom(_FRAME_BYTES)
-                flow = read_flow(frame, victim.address, peer.address)
-                if flow is not None and kind != _OUTGOING:
-                    port.send(craft(flow, victim, peer))
-                    sent.add((flow.port, flow.peer_port))
+                flows = _waiting(port, victim, peer)
+                if not flows:
+                    continue
+                sent |= flows.keys()
+                with trio.CancelScope(shield=True):
+                    async with quiet():
+                        for flow in flows.values():
+                            port.send(craft(flow, victim, peer))
+                        await trio.sleep(LAST_WORDS_S)
+                # What came meanwhile is older than what the victim now awaits.
+                _waiting(port, victim, peer)
         return len((wanted & sent) - living(victim, peer))
+
+
+def _waiting(port: socket.socket, victim: End, peer: End) -> dict[tuple[int, int], Flow]:
+    """Read all that waits; the last word of each connection, by its two ports."""
+    flows: dict[tuple[int, int], Flow] = {}
+    while True:
+        try:
+            frame, (_, _, kind, _, _) = port.recvfrom(_FRAME_BYTES)
+        except BlockingIOError:
+            return flows
+        flow = None if kind == _OUTGOING else read_flow(frame, victim.address, peer.address)
+        if flow is not None:
+            flows[flow.port, flow.peer_port] = flow

@@ -176,15 +176,15 @@ class World(Protocol):
     def links(self) -> Links | None:
         """The links between the ends of the run, for faults; None if it has none to break."""
 
-    def volume(self, node: str) -> Ext4Image | None:
-        """The file system that a node's data lies on, if it has one of its own."""
-
     async def reach_s(self, source: str, target: str, timeout_s: float) -> float | None:
         """Dial a node, as another node, as the clients or as the workers do, until it answers.
 
         Returns:
             After how many seconds a new connection had carried bytes; None if none did in time.
         """
+
+    def volume(self, node: str) -> Ext4Image | None:
+        """The file system that a node's data lies on, if it has one of its own."""
 
 
 class FaultRecorder(Protocol):

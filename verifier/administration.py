@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -10,6 +9,7 @@ import msgspec
 import trio
 
 from ..nemesis.administration import Change, ChangeAction, Member
+from ..nemesis.damage import empty_folder
 from ..system.client import AsyncClient, BrokerError, Call, ClientOptions, Endpoint
 from ..system.client.membering import change_member, members
 from ..system.client.wire import Response
@@ -98,7 +98,7 @@ class NodeAdministration:
         """See `Administration`."""
         folder = self._run.node_data(node)
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        await trio.to_thread.run_sync(shutil.rmtree, folder)
+        await trio.to_thread.run_sync(empty_folder, folder)
         self._forget(node)
         path = self._run.node_config(node)
         write_config(path, msgspec.structs.replace(load_config(path), join=True))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
 from ..checkers.contract import RULES
 from ..histories.ops import Json
-from ..nemesis.registry import NEMESES
+from ..nemesis.fields import default_of, fields_of, in_words
+from ..nemesis.packages import PACKAGES
+from ..nemesis.registry import NEMESES, NemesisSpec
 from ..system.bugs import BUGS
 from ..workloads.lanes.registry import LANES
 from ..workloads.registry import WORKLOADS
@@ -19,7 +21,7 @@ from .settings import REGISTRY
 Entry = Mapping[str, Json]
 Catalogue = Mapping[str, Mapping[str, Entry]]
 
-_SECTIONS: Final = ("workloads", "nemeses", "lanes", "rules", "bugs", "settings")
+_SECTIONS: Final = ("workloads", "nemeses", "packages", "lanes", "rules", "bugs", "settings")
 
 
 def catalogue() -> Catalogue:
@@ -29,7 +31,11 @@ def catalogue() -> Catalogue:
             name: {"sentence": spec.sentence, "rate": spec.rate, "rules": dict(spec.rules)}
             for name, spec in WORKLOADS.items()
         },
-        "nemeses": {name: {"sentence": spec.sentence} for name, spec in NEMESES.items()},
+        "nemeses": {name: _nemesis(spec) for name, spec in NEMESES.items()},
+        "packages": {
+            name: {"sentence": "one of " + ", ".join(names), "nemeses": _listed(names)}
+            for name, names in PACKAGES.items()
+        },
         "lanes": {
             name: {
                 "sentence": lane.sentence,
@@ -61,6 +67,26 @@ def catalogue() -> Catalogue:
             }
             for name, setting in REGISTRY.items()
         },
+    }
+
+
+def _listed(names: Iterable[str]) -> list[Json]:
+    return list(names)
+
+
+def _nemesis(spec: NemesisSpec) -> Entry:
+    targets = dict.fromkeys((spec.target, *spec.targets, *spec.drawn)) if spec.target else {}
+    options: dict[str, Json] = {
+        name: {"allowed": in_words(field.type), "default": default_of(field)}
+        for name, field in fields_of(spec.options).items()
+    }
+    return {
+        "sentence": spec.sentence,
+        "family": spec.family or None,
+        "targets": _listed(targets),
+        "named": spec.named,
+        "options": options,
+        "needs": _listed(sorted(spec.needs)),
     }
 
 
@@ -102,7 +128,23 @@ def _workload_rules(workloads: Mapping[str, Entry]) -> Iterator[str]:
         yield ""
 
 
+def _told_of(entry: Entry) -> str:
+    """Say a nemesis's family, targets, options and needs in a few words."""
+    targets, options, needs = entry["targets"], entry["options"], entry["needs"]
+    assert isinstance(targets, list), entry
+    assert isinstance(options, dict), entry
+    assert isinstance(needs, list), entry
+    parts = [str(entry["family"]), ", ".join(str(target) for target in targets)]
+    if options:
+        parts.append(f"options {', '.join(options)}")
+    if needs:
+        parts.append(f"needs {', '.join(str(need) for need in needs)}")
+    return "; ".join(parts)
+
+
 def _extra(section: str, entry: Entry) -> str:
+    if section == "nemeses" and entry["family"]:
+        return f" [{_told_of(entry)}]"
     if section == "bugs":
         where = f"{entry['workload']} under {entry['nemesis']}"
         return f" [{entry['rule']}; {where if entry['nemesis'] else 'simulator only'}]"

@@ -71,8 +71,9 @@ class Cluster:
         self.volumes: Volumes | None = None
         folders = {node: run.node_data(node) for node in scenario.node_names}
         self.gates = Gates(folders, scenario.plan)
-        self._administration = NodeAdministration(run, self.endpoints(), self.gates.forget)
-        self.watch = NodeWatch(network.control_endpoints())
+        told = network.control_endpoints()
+        self._administration = NodeAdministration(run, told, self.gates.forget)
+        self.watch = NodeWatch(told)
 
     def write_configs(self) -> None:
         """Write the token and every configuration."""
@@ -139,10 +140,9 @@ class Cluster:
 
         def start(wrap: Wrap, keep: Sequence[int]) -> subprocess.Popen[bytes]:
             with self._network.inside(node):
-                self._children[node] = self._spawn(
-                    NODE_MODULE, node, identity, config, log, wrap, keep
-                )
-            return self._children[node].process
+                child = self._spawn(NODE_MODULE, node, identity, config, log, wrap, keep)
+            self._children[node] = child
+            return child.process
 
         await self.gates.start(node, start)
         await trio.lowlevel.checkpoint()

@@ -48,6 +48,7 @@ class Cell(msgspec.Struct, frozen=True):
         seed: Its seed.
         settings: `KEY=VALUE` pairs.
         bug: A planted defect, or empty.
+        nodes: Nodes of the broker; 0 for the usual number.
     """
 
     workload: str
@@ -55,16 +56,23 @@ class Cell(msgspec.Struct, frozen=True):
     seed: int
     settings: tuple[str, ...] = ()
     bug: str = ""
+    nodes: int = 0
 
     @property
     def name(self) -> str:
         """Say in a few words what it is."""
-        parts = (self.workload, self.nemesis, self.bug, *self.settings, f"seed {self.seed}")
+        nodes = f"{self.nodes} nodes" if self.nodes else ""
+        parts = (self.workload, self.nemesis, self.bug, *self.settings, nodes, f"seed {self.seed}")
         return " ".join(part for part in parts if part)
 
     def arguments(self, store: Path, time_limit_s: float, level: str = "") -> list[str]:
         """The command line of its run; without a level, `verify run` chooses it."""
-        options = {"--nemesis": self.nemesis, "--bug": self.bug, "--level": level}
+        options = {
+            "--nemesis": self.nemesis,
+            "--bug": self.bug,
+            "--level": level,
+            "--nodes": str(self.nodes or ""),
+        }
         chosen = [part for option, value in options.items() if value for part in (option, value)]
         pairs = [part for pair in self.settings for part in ("--set", pair)]
         size = ["--time-limit", f"{time_limit_s:g}", "--seed", str(self.seed)]

@@ -58,10 +58,11 @@ def matrix_cells(wanted: Wanted, powers: frozenset[str]) -> list[Cell]:
     _check_range("--first-seed", wanted.first_seed, 0, 1 << 62)
     seeds = range(wanted.first_seed, wanted.first_seed + wanted.seeds)
     cells = [
-        Cell(workload, nemesis, seed)
+        Cell(workload, nemesis, seed, nodes=nodes if nodes > _NODES else 0)
         for seed, nemesis, workload in itertools.product(seeds, nemeses, workloads)
+        for nodes in [_nodes_of(nemesis)]
         if any(
-            fits(NEMESES[name], WORKLOADS[workload], _NODES, powers)
+            fits(NEMESES[name], WORKLOADS[workload], nodes, powers)
             for name in PACKAGES.get(nemesis, (nemesis,))
         )
     ]
@@ -71,6 +72,12 @@ def matrix_cells(wanted: Wanted, powers: frozenset[str]) -> list[Cell]:
             f"at level {wanted.level}"
         )
     return cells
+
+
+def _nodes_of(nemesis: str) -> int:
+    """So many nodes as usual, or as a nemesis needs, and an odd number."""
+    least = NEMESES[nemesis].nodes_min if nemesis in NEMESES else _NODES
+    return max(_NODES, least + (least + 1) % 2)
 
 
 def _check_range(option: str, value: int, least: int, most: int) -> None:

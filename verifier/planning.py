@@ -49,17 +49,16 @@ class Planned:
 
 def fits(nemesis: NemesisSpec, workload: WorkloadSpec, nodes: int, powers: frozenset[str]) -> bool:
     """Whether a workload on so many nodes runs what a nemesis hits, and the level lets it."""
-    if not _runs(workload, nemesis):
-        return False
-    return nodes >= nemesis.nodes_min and nemesis.needs <= powers
+    return _runs(workload, nemesis) and nodes >= nemesis.nodes_min and nemesis.needs <= powers
 
 
 def _runs(workload: WorkloadSpec, nemesis: NemesisSpec) -> bool:
     """Whether a workload runs what a nemesis hits."""
     if nemesis.target == BACKEND:
         return False
-    hits = {nemesis.target, nemesis.users}
-    return workload.jobs is not None or not hits.intersection(_SUPERVISED)
+    return workload.jobs is not None or not {nemesis.target, nemesis.users}.intersection(
+        _SUPERVISED
+    )
 
 
 def fitting_nemeses(spec: WorkloadSpec) -> list[str]:

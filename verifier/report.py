@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from ..checkers.latency import heal_of, onset_of
 from ..checkers.verdict import Json, Valid, Verdict, Violation
 from ..histories.faults import Fault
 from .errors import Exit
@@ -92,6 +93,8 @@ def _fault_object(outcome: Outcome, fault: Fault) -> dict[str, Json]:
         "opened_s": outcome.seconds(fault.opened_ns),
         "healed_s": outcome.seconds(fault.healed_ns),
         "bit": fault.bit,
+        "onset_ms": onset_of(fault),
+        "heal_ms": heal_of(fault),
     }
 
 
@@ -145,10 +148,18 @@ def _fault_lines(outcome: Outcome) -> Iterator[str]:
         return "never" if seconds is None else f"{seconds:.1f} s"
 
     rows = [
-        (f.kind, f.target, moment(f.opened_ns), moment(f.healed_ns), "yes" if f.bit else "no")
+        (
+            *(f.kind, f.target, moment(f.opened_ns), moment(f.healed_ns)),
+            *("yes" if f.bit else "no", _ms(onset_of(f)), _ms(heal_of(f))),
+        )
         for f in outcome.faults
     ]
-    yield from table(("fault", "target", "opened", "healed", "bit"), rows, "<<>><")
+    head = ("fault", "target", "opened", "healed", "bit", "onset", "heal")
+    yield from table(head, rows, "<<>><>>")
+
+
+def _ms(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f} ms"
 
 
 def _memory_lines(memory: _Memory) -> Iterator[str]:

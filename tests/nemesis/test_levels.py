@@ -55,6 +55,7 @@ def needing(*powers: str) -> dict[str, frozenset[str]]:
         (("signals", "packets"), 1),
         (("time-namespace",), 1),
         (("real-ext4", "links"), 2),
+        (("links", "messages"), 0),
     ],
 )
 def test_auto_goes_as_high_as_the_faults_need_and_no_higher(
@@ -122,6 +123,16 @@ def test_chosen_level_is_had_and_covers_every_need(
         assert asked in ("auto", str(level.number))
         assert level.number == 0 or not missing_of(level.number, findings)
     assert "\n" not in told
+
+
+def test_faults_that_no_one_level_has_together_are_refused_with_both_named() -> None:
+    needs = {"deaf": frozenset({"messages"}), "loss": frozenset({"packets"})}
+
+    with pytest.raises(LackingPowerError) as refused:
+        choose_level("auto", needs, found())
+
+    assert "'deaf' needs 'messages'" in str(refused.value)
+    assert "level 1 lacks; choose --level 0" in str(refused.value)
 
 
 @given(st.sets(st.sampled_from(ALL)))

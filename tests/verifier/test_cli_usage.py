@@ -107,7 +107,8 @@ def test_unknown_command_is_one_line() -> None:
 def test_list_names_every_choice_with_a_sentence() -> None:
     found = json.loads(_verify("list", "--json").stdout)
 
-    assert set(found) == {"workloads", "nemeses", "lanes", "rules", "bugs", "settings"}
+    sections = {"workloads", "nemeses", "packages", "lanes", "rules", "bugs", "settings"}
+    assert set(found) == sections
     for section in found.values():
         for entry in section.values():
             assert entry["sentence"]

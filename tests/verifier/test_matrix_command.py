@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from atleastonce.nemesis.levels import POWERS
 from atleastonce.nemesis.registry import NEMESES
+from atleastonce.nemesis.selectors import BACKEND
 from atleastonce.verifier.cli import main
 from atleastonce.verifier.errors import UsageError
 from atleastonce.verifier.junit import write_junit
@@ -40,7 +41,8 @@ def test_every_workload_meets_every_nemesis_that_fits_it_and_the_level() -> None
     cells = matrix_cells(wanted(seeds=2), ALL)
 
     assert {cell.workload for cell in cells} == {"jobs", "queue", "log", "claim"}
-    assert {cell.nemesis for cell in cells if cell.workload == "jobs"} == set(NEMESES)
+    fitting = {name for name, spec in NEMESES.items() if spec.target != BACKEND}
+    assert {cell.nemesis for cell in cells if cell.workload == "jobs"} == fitting
     assert not any(
         NEMESES[cell.nemesis].target in ("worker", "supervisor")
         for cell in cells
@@ -48,6 +50,14 @@ def test_every_workload_meets_every_nemesis_that_fits_it_and_the_level() -> None
     )
     assert len(cells) == len(set(cells))
     assert {cell.seed for cell in cells} == {1, 2}
+
+
+def test_a_nemesis_that_needs_more_nodes_has_them() -> None:
+    for cell in matrix_cells(wanted(workloads=("queue",)), ALL):
+        nodes_min = NEMESES[cell.nemesis].nodes_min
+        assert cell.nodes == (nodes_min if nodes_min > 3 else 0)
+        command = " ".join(cell.arguments(Path("s"), 60))
+        assert (f"--nodes {cell.nodes}" in command) is (nodes_min > 3)
 
 
 def test_what_the_level_lacks_is_no_part_of_it() -> None:

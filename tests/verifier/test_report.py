@@ -53,7 +53,8 @@ def _outcome(valid: Valid, violations: int = 0) -> Outcome:
         violations=witnesses,
         reasons=["no drain was seen"] if valid == "unknown" else [],
     )
-    fault = Fault("f1", "kill-leader", "n1", 5, 3_000_000_000, 3_100_000_000, 5_000_000_000, None)
+    times_ns = (3_000_000_000, 3_100_000_000, 5_000_000_000, None)
+    fault = Fault("f1", "kill-leader", "n1", 5, *times_ns, {"effect": {"onset_ms": 1.5}})
     return Outcome(
         run=Path("/store/jobs-kill-leader/now"),
         workload="jobs",
@@ -79,7 +80,15 @@ def test_json_holds_verdict_rules_faults_strength_run_and_seed() -> None:
     assert found["valid"] is True
     assert found["rules"]["completed-twice"] == {"valid": True, "violations": 0, "explained": 2}
     assert found["faults"] == [
-        {"kind": "kill-leader", "target": "n1", "opened_s": 2.0, "healed_s": 4.0, "bit": True}
+        {
+            "kind": "kill-leader",
+            "target": "n1",
+            "opened_s": 2.0,
+            "healed_s": 4.0,
+            "bit": True,
+            "onset_ms": 1.5,
+            "heal_ms": None,
+        }
     ]
     assert found["strength"]["attempts"] == 812
     assert (found["run"], found["seed"]) == ("/store/jobs-kill-leader/now", 7)

@@ -214,12 +214,12 @@ class DummyWorld:
     def links(self) -> Links | None:
         return self.own_links
 
-    def volume(self, node: str) -> Ext4Image | None:
-        return self.volumes.get(node)
-
     async def reach_s(self, source: str, target: str, timeout_s: float) -> float | None:
         await trio.sleep(0)
         return 0.0 if source != target and timeout_s > 0 else None
+
+    def volume(self, node: str) -> Ext4Image | None:
+        return self.volumes.get(node)
 
     def workers(self) -> Sequence[WorkerView]:
         if not self.own_workers:

@@ -16,7 +16,7 @@ from .dummy_world import DummyWorld
 
 # Appends and syncs for ever, and ends as a node does when either fails.
 _NODE = """
-import os, sys, time
+import os, select, sys
 file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
 size = os.lseek(file, 0, os.SEEK_END)
 while True:
@@ -25,7 +25,7 @@ while True:
         os.fdatasync(file)
     except OSError:
         {after}
-    time.sleep(0.002)
+    select.select([], [], [], 0.002)
 """
 ENDS = "os._exit(71)"
 GOES_ON = "pass"

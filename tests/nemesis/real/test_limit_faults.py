@@ -45,12 +45,23 @@ def test_a_limit_that_nobody_feels_is_no_bite(world: DummyWorld, tmp_path: Path)
     assert set(world.desk.probes) == {16 << 20}
 
 
+def test_a_node_that_answers_badly_without_a_limit_cannot_be_judged(
+    world: DummyWorld, tmp_path: Path
+) -> None:
+    world.desk.answer = lambda _: None
+    (result,) = apply(world, tmp_path, limited("limit-files"))
+    assert result.reason == "n2 answered None before it had a limit"
+
+
 def test_a_node_that_ends_of_its_limit_is_started_again(world: DummyWorld, tmp_path: Path) -> None:
     target = world.node_process("n2")
 
-    def kill(_: str) -> None:
+    def kill(_: str) -> int | None:
+        if len(world.desk.probes) == 1:
+            return 400
         if is_alive(target):
             world.kill("n2")
+        return None
 
     world.desk.answer = kill
     (result,) = apply(world, tmp_path, limited("limit-files"))

@@ -73,7 +73,8 @@ def test_kill_all_hits_every_node_at_once(world: DummyWorld, tmp_path: Path) -> 
 def test_term_leader_waits_for_the_graceful_exit(world: DummyWorld, tmp_path: Path) -> None:
     (result,) = apply(world, tmp_path, fault("term-leader"))
     assert result.bit
-    evidence = result.evidence["effect"]
+    evidence = dict(result.evidence["effect"])
+    assert 0 < float(str(evidence.pop("onset_ms"))) < 20_000
     assert evidence == {"signal": "SIGTERM", "status": 0, "ended": "exit 0", "forced": False}
     assert world.started == ["n1"]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -108,3 +110,20 @@ def test_bytes_are_put_back_if_they_are_still_the_faults(tmp_path: Path) -> None
     assert put_back(thing) == []
     file.unlink()
     assert put_back(thing) == []
+
+
+def test_an_interruption_takes_effect_only_when_all_is_undone(
+    ledger_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def undo(thing: dict[str, Json]) -> list[str]:
+        os.kill(os.getpid(), signal.SIGINT)
+        return ["undid the first"]
+
+    monkeypatch.setitem(UNDO, "first", Undoing(Phase.GATES, undo))
+    ledger = Ledger(ledger_path)
+    ledger.fault_opened("f1", "x", (), {"first": {}, "remains": {"n": 2}})
+    orphan(ledger_path)
+    with pytest.raises(KeyboardInterrupt):
+        heal(ledger_path)
+    assert said == ["REMAINS 2"]
+    assert read_ledger(ledger_path).closed
