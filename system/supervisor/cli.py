@@ -161,16 +161,18 @@ def maintenance(
 @supervisor.command()
 @_STATE_DIR
 @_JSON
-@click.option("--check", "check", flag_value="ready", help="Is it ready: does a worker get jobs?")
-@click.option("--check-liveness", "check", flag_value="alive", help="Lock held, heartbeat fresh?")
+@click.option("--check", "ready", is_flag=True, help="Is it ready: does a worker get jobs?")
+@click.option("--check-liveness", "alive", is_flag=True, help="Lock held, heartbeat fresh?")
 @click.option(
-    "--check-capacity", "check", flag_value="at capacity", help="All workers there, circuit closed?"
+    "--check-capacity", "at_capacity", is_flag=True, help="All workers there, circuit closed?"
 )
 @with_broker
 def status(
     state_dir: Path,
     as_json: bool,
-    check: str | None,
+    ready: bool,
+    alive: bool,
+    at_capacity: bool,
     remote: bool,
     endpoints: tuple[str, ...],
     **security: str | None,
@@ -180,6 +182,11 @@ def status(
     With --remote the supervisors are shown that publish their status in the broker
     (master.remote_status); status 1 when it does not answer.
     """
+    asked = {"ready": ready, "alive": alive, "at capacity": at_capacity}
+    chosen = [name for name, is_asked in asked.items() if is_asked]
+    if len(chosen) > 1:
+        raise click.UsageError("choose one of --check, --check-liveness and --check-capacity")
+    check = chosen[0] if chosen else None
     if remote:
         return _show_remote(check, endpoints, as_json, security)
     if endpoints or any(security.values()):

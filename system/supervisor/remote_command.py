@@ -75,7 +75,8 @@ def show(
     nodes = []
     for text in endpoints:
         host, colon, port = text.rpartition(":")
-        if not (host and colon and port.isdecimal() and 0 < int(port) < 65536):
+        is_port = port.isdecimal() and 0 < int(port) < 65536
+        if not (host and colon and is_port) or "/" in host:
             click.echo(f"status: --endpoint is {text!r}; want HOST:PORT", err=True)
             return EXIT_REFUSED
         nodes.append(Endpoint(host, int(port)))

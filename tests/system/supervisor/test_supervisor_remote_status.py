@@ -163,6 +163,7 @@ def test_a_broker_that_is_not_there_disturbs_neither_the_master_nor_its_end(
     "words",
     [
         ("--remote", "--endpoint", "nowhere"),
+        ("--remote", "--endpoint", "http://127.0.0.1:1"),
         ("--remote", "--check"),
         ("--endpoint", "127.0.0.1:1"),
         ("--remote", "--token-file", "/nowhere/at/all"),
@@ -171,3 +172,12 @@ def test_a_broker_that_is_not_there_disturbs_neither_the_master_nor_its_end(
 def test_what_cannot_be_asked_is_refused_with_status_2(words: tuple[str, ...]) -> None:
     done = CliRunner().invoke(atleastonce, ["supervisor", "status", *words])
     assert done.exit_code == 2, done.output
+
+
+def test_two_checks_at_once_are_refused_and_not_answered_by_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--state-dir", str(tmp_path), "--check", "--check-liveness")
+    done = CliRunner().invoke(atleastonce, ["supervisor", "status", *words])
+    assert done.exit_code == 2
+    assert "choose one of --check" in done.stderr + capsys.readouterr().err
