@@ -169,6 +169,11 @@ def test_pools_come_in_order_of_declaration_and_variables_find_them(tmp_path: Pa
         (("pools.q.no_such=1",), ["pools.q.no_such", "no such option"]),
         (("nowhere.app=1",), ["nowhere.app", "no such option"]),
         (("pools.-q.tries=1",), ["'-q'", "letters"]),
+        (
+            ("pools.a-b.tries=1", "pools.A_b.tries=2"),
+            ["'a-b' and 'A_b' have the same variables, ATLEASTONCE_POOL_A_B_"],
+        ),
+        (("driver.key=/k",), ["driver.key: authority is missing"]),
         (("master.app",), ["no value", "KEY=VALUE"]),
         (("driver.bulk_batch=0",), ["driver.bulk_batch is 0", "1 or more or none"]),
     ],
