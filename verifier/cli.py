@@ -17,6 +17,7 @@ import click
 from .cli_options import DEFAULT_STORE, JSON, STORE, split_names
 from .errors import Exit, UsageError, VerifyError
 from .fault_commands import matrix, plan
+from .packets_cli import packets
 
 
 class OneLineGroup(click.Group):
@@ -70,6 +71,9 @@ def main() -> None:
     """Verify that a job system accounts for every attempt, while things break."""
 
 
+main.add_command(packets)
+
+
 @main.command()
 @click.argument("workload", default="")
 @click.option(
@@ -116,6 +120,7 @@ def main() -> None:
     show_default=True,
     help="What of the machine faults may use: 0 nothing special, 1 a private network, 2 root.",
 )
+@click.option("--capture", is_flag=True, help="Record what goes over the links; verify packets.")
 @STORE
 @JSON
 @click.option("--quiet", is_flag=True, help="Print the verdict alone.")
@@ -135,6 +140,7 @@ def run(
     settings: Sequence[str],
     bugs: Sequence[str],
     level: str,
+    capture: bool,
     store: Path,
     as_json: bool,
     quiet: bool,
@@ -170,6 +176,7 @@ def run(
             plan=plan,
             swarm=swarm,
             level=level,
+            capture=capture,
         )
     )
     return run_and_judge(scenario, store, Output(as_json, quiet), level)

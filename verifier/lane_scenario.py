@@ -27,6 +27,8 @@ def make_any_scenario(request: Request) -> Scenario:
     Raises:
         UsageError: Anything in it cannot be had; the line names the value and the choices.
     """
+    if request.capture and request.lane:
+        raise UsageError("--capture records runs of a workload, not of a lane")
     if request.lane:
         return make_lane_scenario(request, request.lane)
     if request.profile:

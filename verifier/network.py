@@ -28,6 +28,7 @@ __all__ = ["CLIENTS", "WORKERS", "LoopbackNetwork", "NamespaceNetwork", "Network
 _EVERYWHERE: Final = "0.0.0.0"
 _CLIENT_PORT: Final = 6632
 _PEER_PORT: Final = 6633
+_SEGMENTS: Final = 8
 
 Address = tuple[str, int]
 
@@ -166,8 +167,8 @@ def lay_network(scenario: Scenario, chosen: ChosenLevel) -> Iterator[Network]:
         hold = PortHold()
         try:
             ports = hold.take(scenario.node_names, scenario.settings.base_port)
-            if _has_links(scenario):
-                yield ProxiedNetwork(ports, scenario.seed)
+            if scenario.capture or _has_links(scenario):
+                yield ProxiedNetwork(ports, scenario.seed, _capture(scenario))
             else:
                 yield LoopbackNetwork(ports)
         finally:
@@ -188,6 +189,13 @@ def _has_links(scenario: Scenario) -> bool:
     """Whether a fault of the run acts on links."""
     needs = needs_of(fault.kind for fault in scenario.plan)
     return any(powers & NETWORK_POWERS for powers in needs.values())
+
+
+def _capture(scenario: Scenario) -> tuple[int, int] | None:
+    """Bytes of a segment of the capture, and how many are kept."""
+    if not scenario.capture:
+        return None
+    return (scenario.settings.capture_mib << 20) // _SEGMENTS, _SEGMENTS
 
 
 def _start_switch(private: PrivateNetwork, seed: int, stack: ExitStack) -> SwitchProcess:

@@ -19,6 +19,7 @@ class Request:
         swarm: Whether the seed draws which of the nemeses there are; of all that fit, if none is
             named.
         level: Of the machine; packages and swarms take what it lets them.
+        capture: Whether what goes over the links is recorded.
     """
 
     workload: str
@@ -37,3 +38,4 @@ class Request:
     plan: PlanFile | None = None
     swarm: bool = False
     level: str = AUTO
+    capture: bool = False

@@ -66,6 +66,7 @@ class Scenario:
         lane: The lane, where the workload is one.
         soak: The soak, likewise.
         level: What of the machine the run may use, 0 to 2.
+        capture: Whether what goes over the links is recorded.
     """
 
     workload: str
@@ -83,6 +84,7 @@ class Scenario:
     lane: LanePlan | None = None
     soak: SoakPlan | None = None
     level: int = 0
+    capture: bool = False
 
     @property
     def nemesis(self) -> str:
@@ -176,6 +178,7 @@ def make_scenario(request: Request) -> Scenario:
         bugs=request.bugs,
         plan=planned.plan,
         notes=(*notes, *planned.notes),
+        capture=request.capture,
     )
 
 

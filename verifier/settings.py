@@ -53,6 +53,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             ge=0, le=65_000, extra=_about("system", "first of two ports a node; 0 takes free ones")
         ),
     ] = 0
+    capture_mib: Annotated[
+        int,
+        Meta(ge=1, le=65_536, extra=_about("system", "a capture keeps so much, the newest")),
+    ] = 64
     partitions: Annotated[
         int, Meta(ge=1, le=64, extra=_about("system", "partitions of the queue"))
     ] = 16

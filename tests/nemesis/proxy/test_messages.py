@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,7 +50,7 @@ def test_unwanted_messages_go_missing_whole_however_the_stream_is_cut(
     stream = GREETING + b"".join(FRAMES[kind] for kind in kinds)
     places = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
     sieve, kept, messages, size = MessageSieve(), b"", 0, 0
-    for begin, end in zip(places, places[1:], strict=False):
+    for begin, end in pairwise(places):
         sifted = sieve.feed(stream[begin:end], unwanted)
         kept += sifted.kept
         messages += sifted.messages

@@ -1,0 +1,1 @@
+"""Captured traffic, read back: which messages went where around a fault or an operation."""
