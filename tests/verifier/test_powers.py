@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from atleastonce.nemesis.levels import Finding
+from atleastonce.nemesis.levels import PRIVATE_WORLD, Finding
 from atleastonce.verifier import powers
 from atleastonce.verifier.errors import UsageError
 
 
 @pytest.fixture
 def probed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How often the machine was tried out; nothing on it works."""
+    """How often the machine was tried out; it has no private world."""
     times = [0]
 
     def nothing() -> list[Finding]:
         times[0] += 1
-        return []
+        return [Finding(PRIVATE_WORLD, False, "refused", "no level above 0", "none")]
 
     monkeypatch.setattr(powers, "probe_machine", nothing)
     # Set first, so that it is put back to what it was.
