@@ -18,7 +18,7 @@ from .errors import Exit, UsageError, unknown_name
 from .junit import write_junit
 from .matrix import Cell, Result, read_results, run_all, summary
 from .planning import fits
-from .powers import powers_of
+from .powers import levels_of
 from .store import check_store
 from .tables import table
 
@@ -40,8 +40,12 @@ class Wanted:
     level: str
 
 
-def matrix_cells(wanted: Wanted, powers: frozenset[str]) -> list[Cell]:
-    """Return a run for every workload, every nemesis that fits it and the level, and every seed.
+def matrix_cells(wanted: Wanted, levels: Sequence[frozenset[str]]) -> list[Cell]:
+    """Return a run for every workload, every nemesis that fits it and a level, and every seed.
+
+    Args:
+        wanted: What was asked for.
+        levels: The powers of each level that a run may choose.
 
     Raises:
         UsageError: A name is unknown, or a number not allowed.
@@ -64,6 +68,7 @@ def matrix_cells(wanted: Wanted, powers: frozenset[str]) -> list[Cell]:
         if any(
             fits(NEMESES[name], WORKLOADS[workload], nodes, powers)
             for name in PACKAGES.get(nemesis, (nemesis,))
+            for powers in levels
         )
     ]
     if not cells:
@@ -94,7 +99,7 @@ def run_matrix(
         UsageError: A name is unknown, a number not allowed, or the store cannot be written.
     """
     _check_range("--jobs", jobs, 1, _JOBS_MAX)
-    cells = matrix_cells(wanted, powers_of(wanted.level))
+    cells = matrix_cells(wanted, levels_of(wanted.level))
     if only_list:
         for cell in cells:
             click.echo(cell.name)

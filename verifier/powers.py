@@ -12,6 +12,18 @@ VARIABLE: Final = "ATLEASTONCE_POWERS"
 """Keeps the answer for the private world in which a command may begin anew: probes differ there."""
 
 
+def levels_of(asked: str) -> list[frozenset[str]]:
+    """Return the powers of each level that a run may choose on this machine.
+
+    Raises:
+        UsageError: There is no such level.
+    """
+    check_level(asked)
+    findings = probe_machine()
+    numbers = range(highest(findings) + 1) if asked == AUTO else [int(asked)]
+    return [level_here(number, findings).powers for number in numbers]
+
+
 def powers_of(asked: str) -> frozenset[str]:
     """Return the powers of a level on this machine; of the highest that is had, for `auto`.
 
@@ -21,10 +33,10 @@ def powers_of(asked: str) -> frozenset[str]:
         UsageError: There is no such level.
     """
     check_level(asked)
-    known = os.environ.get(VARIABLE)
-    if known is not None:
+    level, colon, known = os.environ.get(VARIABLE, "").partition(":")
+    if colon and level == asked:
         return frozenset(known.split(",")) - {""}
     findings = probe_machine()
     powers = level_here(highest(findings) if asked == AUTO else int(asked), findings).powers
-    os.environ[VARIABLE] = ",".join(sorted(powers))
+    os.environ[VARIABLE] = f"{asked}:{','.join(sorted(powers))}"
     return powers

@@ -18,7 +18,7 @@ from atleastonce.verifier.junit import write_junit
 from atleastonce.verifier.matrix import RESULTS, Cell, Result, read_results
 from atleastonce.verifier.matrix_command import Wanted, matrix_cells, run_matrix, verdict_table
 
-ALL = frozenset(POWERS)
+ALL = [frozenset(POWERS)]
 VALID = Result(Cell("queue", "kill-leader", 1), 0, run="r1", seconds=70.5)
 INVALID = Result(Cell("queue", "kill-leader", 2), 1, {"lost": 2}, run="r2", seconds=71)
 UNKNOWN = Result(Cell("jobs", "kill-worker", 1), 3, {}, ["a fault did not bite"], "r3", 72)
@@ -62,8 +62,14 @@ def test_a_nemesis_that_needs_more_nodes_has_them() -> None:
 
 def test_what_the_level_lacks_is_no_part_of_it() -> None:
     needy = {name for name, spec in NEMESES.items() if spec.needs}
-    cells = matrix_cells(wanted(), frozenset())
+    cells = matrix_cells(wanted(), [frozenset()])
     assert not {cell.nemesis for cell in cells} & needy
+
+
+def test_a_nemesis_that_only_one_of_the_levels_has_is_part_of_it() -> None:
+    needs = sorted(NEMESES["packet-loss"].needs)
+    cells = matrix_cells(wanted(workloads=("queue",)), [frozenset(), frozenset(needs)])
+    assert "packet-loss" in {cell.nemesis for cell in cells}
 
 
 def test_packages_are_nemeses_of_a_matrix_too() -> None:
