@@ -19,7 +19,7 @@ from ..histories.scenario import write_scenario
 from ..nemesis.levels import AUTO
 from ..nemesis.registry import NEMESES
 from .config import node_config, supervisor_config
-from .errors import Exit, HarnessError, UsageError, VerifyError
+from .errors import Exit, HarnessError, VerifyError
 from .heal import heal_store
 from .judge import contract_of, judge, unknown
 from .levels import choose, needs_of
@@ -100,8 +100,6 @@ def run_and_judge(scenario: Scenario, store: Path, output: Output, level: str = 
         # Inside a private world the processes of other runs cannot be seen.
         for line in heal_store(store):
             output.note(line)
-        if scenario.capture and chosen.has_network:
-            raise UsageError("--capture records the links of level 0; leave out --level 1")
         if chosen.level.number > 0:
             enter(chosen, scenario.seed, sys.argv[1:])
     else:

@@ -22,6 +22,7 @@ from .levels import ChosenLevel, needs_of
 from .proxied_network import ProxiedNetwork, Spawn
 from .scenario import Scenario
 from .store import RunPaths
+from .wiretap import start_wiretap, wait_for_wiretap
 
 __all__ = ["CLIENTS", "WORKERS", "LoopbackNetwork", "NamespaceNetwork", "Network", "lay_network"]
 
@@ -115,12 +116,20 @@ class NamespaceNetwork:
         private: The ends.
         nodes: The nodes among them.
         links: What is between the ends.
+        capture: How much is captured, in bytes of a segment and segments; None for nothing.
     """
 
     allow_remote = True
 
-    def __init__(self, private: PrivateNetwork, nodes: Iterable[str], links: Links) -> None:
+    def __init__(
+        self,
+        private: PrivateNetwork,
+        nodes: Iterable[str],
+        links: Links,
+        capture: tuple[int, int] | None = None,
+    ) -> None:
         self._private = private
+        self._capture = capture
         self.links: Links | None = links
         self._nodes = tuple(nodes)
 
@@ -150,7 +159,11 @@ class NamespaceNetwork:
         return self._private.inside(end)
 
     async def start(self, run: RunPaths, spawn: Spawn) -> None:
-        """Nothing: the network was laid before."""
+        """Start the wiretap, if anything is captured: the network was laid before."""
+        if self._capture is not None:
+            with inside_network(self._private.home):
+                start_wiretap(self._private, self._capture, run, spawn)
+            await wait_for_wiretap(run)
 
 
 @contextmanager
@@ -182,7 +195,7 @@ def lay_network(scenario: Scenario, chosen: ChosenLevel) -> Iterator[Network]:
         stack.callback(links.close)
         private.prove(CLIENTS, scenario.node_names[0])
         enter_network(private.ends[CLIENTS].namespace)
-        yield NamespaceNetwork(private, scenario.node_names, links)
+        yield NamespaceNetwork(private, scenario.node_names, links, _capture(scenario))
 
 
 def _has_links(scenario: Scenario) -> bool:

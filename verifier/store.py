@@ -73,8 +73,13 @@ class RunPaths(RunFolder):
         return self.path / "links.json"
 
     @property
+    def wiretap_config(self) -> Path:
+        """What the wiretap of a private network was started with."""
+        return self.path / "wiretap.json"
+
+    @property
     def links_log(self) -> Path:
-        """The link proxy's standard error."""
+        """Standard error of the link proxy or the wiretap."""
         return self.path / "links.log"
 
     @property
