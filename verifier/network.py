@@ -10,19 +10,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Final, Protocol
 
+import msgspec
+import trio
+
+from ..histories.pcapng import segments_of
 from ..nemesis.levels import NETWORK_POWERS
 from ..nemesis.links import Links
 from ..nemesis.namespaces import enter_network, inside_network
 from ..nemesis.private_links import PrivateLinks
 from ..nemesis.private_network import CLIENTS, DATA_NETWORK, WORKERS, PrivateNetwork
 from ..nemesis.switch.process import SwitchProcess
+from ..nemesis.wire.recording import WirePlan
 from ..system.client import Endpoint
-from .children import LOOPBACK, NodePorts, PortHold
+from .children import LOOPBACK, NodePorts, PortHold, log_tail
+from .errors import HarnessError
 from .levels import ChosenLevel, needs_of
 from .proxied_network import ProxiedNetwork, Spawn
 from .scenario import Scenario
 from .store import RunPaths
-from .wiretap import start_wiretap, wait_for_wiretap
 
 __all__ = ["CLIENTS", "WORKERS", "LoopbackNetwork", "NamespaceNetwork", "Network", "lay_network"]
 
@@ -30,6 +35,9 @@ _EVERYWHERE: Final = "0.0.0.0"
 _CLIENT_PORT: Final = 6632
 _PEER_PORT: Final = 6633
 _SEGMENTS: Final = 8
+_WIRE_MODULE: Final = "atleastonce.nemesis.wire"
+_CAPTURE_START_S: Final = 20.0
+_POLL_S: Final = 0.01
 
 Address = tuple[str, int]
 
@@ -159,11 +167,25 @@ class NamespaceNetwork:
         return self._private.inside(end)
 
     async def start(self, run: RunPaths, spawn: Spawn) -> None:
-        """Start the wiretap, if anything is captured: the network was laid before."""
-        if self._capture is not None:
-            with inside_network(self._private.home):
-                start_wiretap(self._private, self._capture, run, spawn)
-            await wait_for_wiretap(run)
+        """Start the recording, if there is one; the network was laid before.
+
+        Raises:
+            HarnessError: It does not record in time.
+        """
+        if self._capture is None:
+            return
+        ends = [(end.name, end.port, end.number) for end in self._private.ends.values()]
+        plan = WirePlan(ends, list(DATA_NETWORK), str(run.capture), *self._capture)
+        run.capture_config.write_bytes(msgspec.json.encode(plan) + b"\n")
+        with inside_network(self._private.home):
+            spawn(_WIRE_MODULE, "capture", run.capture_config, run.capture_log)
+        with trio.move_on_after(_CAPTURE_START_S):
+            while not any(path.stat().st_size for path in segments_of(run.capture)):
+                await trio.sleep(_POLL_S)
+            return
+        raise HarnessError(
+            f"the capture did not begin; {run.capture_log} ends with\n{log_tail(run.capture_log)}"
+        )
 
 
 @contextmanager

@@ -73,14 +73,19 @@ class RunPaths(RunFolder):
         return self.path / "links.json"
 
     @property
-    def wiretap_config(self) -> Path:
-        """What the wiretap of a private network was started with."""
-        return self.path / "wiretap.json"
+    def links_log(self) -> Path:
+        """standard error of the link proxy."""
+        return self.path / "links.log"
 
     @property
-    def links_log(self) -> Path:
-        """Standard error of the link proxy or the wiretap."""
-        return self.path / "links.log"
+    def capture_config(self) -> Path:
+        """What the recording of packets was started with."""
+        return self.path / "capture.json"
+
+    @property
+    def capture_log(self) -> Path:
+        """The recording's standard error."""
+        return self.path / "capture.log"
 
     @property
     def capture(self) -> Path:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from ..acts import MakeAct
-from ..levels import REAL_EXT4
+from ..group_acts import CpuQuota, KillByMemory, NarrowCpu, OomKill, draw_quota
+from ..levels import CGROUPS, REAL_EXT4
 from ..power_cut_act import CutPower
 from ..selectors import ONE, SOME_NODES
 from ..spec import NemesisSpec
@@ -24,6 +25,39 @@ SPECS: Final = (
         nodes_min=3,
         healing_s=2.0,
     ),
+    NemesisSpec(
+        name="cpu-quota",
+        sentence="gives a node a small share of one CPU, by a control group",
+        target=ONE,
+        targets=SOME_NODES,
+        named=True,
+        family="process",
+        needs=frozenset({CGROUPS}),
+        takes=frozenset({"node", "pause"}),
+        options=CpuQuota,
+        draw=draw_quota,
+        nodes_min=3,
+        healing_s=2.0,
+        duration_s=(2.0, 5.0),
+    ),
+    NemesisSpec(
+        name="oom-kill",
+        sentence="gives a node no more memory, by a control group, until the kernel kills it for "
+        "wanting some, and starts it again",
+        target=ONE,
+        targets=SOME_NODES,
+        named=True,
+        family="process",
+        needs=frozenset({CGROUPS}),
+        takes=frozenset({"node", "lost"}),
+        options=OomKill,
+        nodes_min=3,
+        healing_s=2.0,
+    ),
 )
 
-ACTS: Final[dict[str, MakeAct]] = {"power-cut": CutPower}
+ACTS: Final[dict[str, MakeAct]] = {
+    "power-cut": CutPower,
+    "cpu-quota": NarrowCpu,
+    "oom-kill": KillByMemory,
+}

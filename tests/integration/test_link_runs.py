@@ -33,7 +33,7 @@ def verify(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_run_with_a_partition_is_valid_captured_and_leaves_nothing(tmp_path: Path) -> None:
     done = verify(
         *("run", "queue", "--nemesis", "partition-leader", "--capture", "--time-limit", "9"),
-        *("--store", str(tmp_path), *SHORT, "--json"),
+        *("--level", "0", "--store", str(tmp_path), *SHORT, "--json"),
     )
     assert done.returncode == 0, done.stderr
     run = RunFolder(Path(json.loads(done.stdout)["run"]))

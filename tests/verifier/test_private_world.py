@@ -6,6 +6,7 @@ Where this machine lets nobody have such a world, the command must say so.
 from __future__ import annotations
 
 import os
+import pty
 import select
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from atleastonce.nemesis.levels import missing_of
 from atleastonce.verifier.levels import probe_machine
 
 HAS_WORLD = not missing_of(1, probe_machine())
+HISTORIES = "jobs-none/*/history.jsonl"
 LONG = ("--level", "1", "--nemesis", "none", "--time-limit", "60", "--workers", "1")
 
 
@@ -66,9 +68,7 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     try:
         if HAS_WORLD:
             _wait(
-                lambda: any(
-                    path.stat().st_size for path in tmp_path.glob("jobs-none/*/history.jsonl")
-                ),
+                lambda: any(path.stat().st_size for path in tmp_path.glob(HISTORIES)),
                 "no load began",
             )
         yield process
@@ -108,24 +108,54 @@ def test_nothing_is_left_of_a_world_when_either_side_is_killed(
 
 
 @pytest.mark.cluster
-def test_ctrl_c_of_the_terminal_reaches_the_run_once_and_ends_it_gracefully(
+def test_signal_to_the_outside_reaches_the_run_once_and_ends_it_gracefully(
     tmp_path: Path, running: subprocess.Popen[str]
 ) -> None:
     if not HAS_WORLD:
         _refused(running)
         return
 
-    # As `kill` would; the terminal's own goes to the whole group and is not forwarded.
     os.kill(running.pid, signal.SIGINT)
     told, _ = running.communicate(timeout=60)
 
     assert running.returncode == 3, told
     assert "interrupted during load" in told
-    assert (
-        "killed on a second signal"
-        not in next(tmp_path.glob("jobs-none/*/history.jsonl")).read_text()
-    )
+    assert "killed on a second signal" not in next(tmp_path.glob(HISTORIES)).read_text()
     assert not _commands(str(tmp_path))
+
+
+@pytest.mark.cluster
+def test_ctrl_c_on_a_terminal_reaches_the_run_once_and_ends_it_gracefully(tmp_path: Path) -> None:
+    command = ("-m", "atleastonce.verifier", "run", *LONG, "--store", str(tmp_path))
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, (sys.executable, *command))
+    shown, sent, ended = b"", False, 0
+    try:
+        deadline_s = time.monotonic() + 60
+        while not ended:
+            assert time.monotonic() < deadline_s, shown.decode(errors="replace")[-2000:]
+            if not sent and any(path.stat().st_size for path in tmp_path.glob(HISTORIES)):
+                os.write(terminal, b"\x03")
+                sent = True
+            if select.select([terminal], [], [], 0.05)[0]:
+                # An error is the end of the last process that had the terminal open.
+                with suppress(OSError):
+                    shown += os.read(terminal, 65_536)
+            ended, status = os.waitpid(pid, os.WNOHANG)
+    finally:
+        if not ended:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(terminal)
+
+    told = shown.decode(errors="replace")
+    assert os.waitstatus_to_exitcode(status) == 3, told[-2000:]
+    if HAS_WORLD:
+        assert "interrupted during load" in told
+        history = next(tmp_path.glob(HISTORIES)).read_text()
+        assert "killed on a second signal" not in history
+        assert not _commands(str(tmp_path))
 
 
 @pytest.mark.cluster
