@@ -71,7 +71,7 @@ class Cluster:
         folders = {node: run.node_data(node) for node in scenario.node_names}
         self.gates = Gates(folders, scenario.plan)
         told = network.control_endpoints()
-        self._administration = NodeAdministration(run, told, self.gates.forget)
+        self._administration = NodeAdministration(run, told, self.gates)
         self.volumes: Volumes | None = None
         self.watch = NodeWatch(told)
 
