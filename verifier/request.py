@@ -18,13 +18,8 @@ class Request:
         plan: A plan file, which stands in for the nemeses.
         swarm: Whether the seed draws which of the nemeses there are; of all that fit, if none is
             named.
-<<<<<<< HEAD
-        capture: Whether what goes over the links is recorded.
-        level: Of the machine; packages and swarms take what it lets them.
-=======
         level: Of the machine; packages and swarms take what it lets them.
         capture: Whether what goes over the links is recorded.
->>>>>>> int
     """
 
     workload: str
@@ -42,10 +37,5 @@ class Request:
     lane_nodes: int | None = None
     plan: PlanFile | None = None
     swarm: bool = False
-<<<<<<< HEAD
-    capture: bool = False
-    level: str = AUTO
-=======
     level: str = AUTO
     capture: bool = False
->>>>>>> int
