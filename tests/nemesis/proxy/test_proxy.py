@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import trio
 
-from atleastonce.nemesis.links import LinkRule, Pair
+from atleastonce.nemesis.links import LinkRule
 from atleastonce.nemesis.proxy.control import Plan, Way
 from atleastonce.nemesis.proxy.proxying import Proxy
 
-from .proxy_rig import BACK, THERE, Rig, free_port, is_silent, read, rig, until
+from .proxy_rig import BACK, THERE, free_port, is_silent, read, rig, until
 
 CUT = LinkRule(drop=True)
 
@@ -64,24 +62,16 @@ def test_a_cut_that_outlasts_its_limit_resets_what_waited() -> None:
     trio.run(main)
 
 
-def is_held(here: Rig, pair: Pair) -> bool:
-    return here.counts(pair).dropped > 0
-
-
-def has_accepted(here: Rig) -> bool:
-    return len(here.accepted) == 1
-
-
-def test_new_connections_are_not_answered_while_either_way_is_cut() -> None:
+@pytest.mark.parametrize("pair", [THERE, BACK])
+def test_new_connections_are_not_answered_while_either_way_is_cut(pair: tuple[str, str]) -> None:
     async def main() -> None:
-        for pair in (THERE, BACK):
-            async with rig() as here:
-                here.begin(CUT, pair)
-                dialled = await trio.open_tcp_stream(*here.way.listen)
-                await until(partial(is_held, here, pair))
+        async with rig() as here:
+            here.begin(CUT, pair)
+            async with await trio.open_tcp_stream(*here.way.listen) as dialled:
+                await until(lambda: here.counts(pair).dropped > 0)
                 assert not here.accepted
                 here.end()
-                await until(partial(has_accepted, here))
+                await until(lambda: len(here.accepted) == 1)
                 await dialled.send_all(b"late")
                 assert await read(dialled, 4) == b"late"
 
