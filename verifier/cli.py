@@ -147,7 +147,6 @@ def run(
     Exit status: 0 valid, 1 invalid, 2 usage, 3 unknown (also: a fault needs more than the level
     has), 4 the harness failed.
     """
-    from ..nemesis.levels import AUTO
     from .commands import Output, run_and_judge
     from .lane_scenario import make_any_scenario
     from .levels import check_level
@@ -155,8 +154,6 @@ def run(
     from .request import Request
 
     check_level(level)
-    if capture and level == AUTO:
-        level = "0"  # Where the proxies are, which capture.
     plan = None if plan_path is None else load_plan(plan_path)
     scenario = make_any_scenario(
         Request(
