@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..acts import MakeAct
-from ..group_acts import CpuQuota, KillByMemory, NarrowCpu, OomKill, draw_quota
+from ..group_acts import CpuQuota, NarrowCpu, draw_quota
 from ..levels import CGROUPS, REAL_EXT4
 from ..power_cut_act import CutPower
 from ..selectors import ONE, SOME_NODES
@@ -40,24 +40,9 @@ SPECS: Final = (
         healing_s=2.0,
         duration_s=(2.0, 5.0),
     ),
-    NemesisSpec(
-        name="oom-kill",
-        sentence="gives a node no more memory, by a control group, until the kernel kills it for "
-        "wanting some, and starts it again",
-        target=ONE,
-        targets=SOME_NODES,
-        named=True,
-        family="process",
-        needs=frozenset({CGROUPS}),
-        takes=frozenset({"node", "lost"}),
-        options=OomKill,
-        nodes_min=3,
-        healing_s=2.0,
-    ),
 )
 
 ACTS: Final[dict[str, MakeAct]] = {
     "power-cut": CutPower,
     "cpu-quota": NarrowCpu,
-    "oom-kill": KillByMemory,
 }
