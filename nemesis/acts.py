@@ -156,9 +156,13 @@ async def terminate(stage: Stage, target: Target, grace_s: float) -> Evidence:
     with trio.move_on_after(grace_s):
         status = await stage.world.wait_exit(target)
         return {"signal": "SIGTERM", "status": status, "ended": describe(status), "forced": False}
-    send_or_no_bite(target, signal.SIGKILL)
+    is_forced = True
+    try:
+        send_to(target, signal.SIGKILL)
+    except ProcessGoneError:
+        is_forced = False  # It has just ended, and was not seen to yet.
     status = await exit_of(stage, target)
-    return {"signal": "SIGTERM", "status": status, "ended": describe(status), "forced": True}
+    return {"signal": "SIGTERM", "status": status, "ended": describe(status), "forced": is_forced}
 
 
 def describe(status: int) -> str:

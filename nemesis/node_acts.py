@@ -62,7 +62,9 @@ class NodeAct:
 
     def context(self) -> Evidence:
         """See `Act`."""
-        return {"leader": self.leader, "nodes": describe(self.stage.world, self.claimed)}
+        # A fault on links holds no node.
+        hit = self.claimed or {target.name for target in self.targets}
+        return {"leader": self.leader, "nodes": describe(self.stage.world, hit)}
 
     async def choose(self) -> tuple[Target, ...]:
         """See `Act`."""
