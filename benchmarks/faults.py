@@ -35,8 +35,7 @@ _LASTS_S: Final = 0.08
 _BETWEEN_S: Final = 0.08
 _SETTLE_S: Final = 1.0
 _SLOW_MS: Final = 20.0
-_BELOW_BYTES: Final = 64 << 20
-"""What the victim may have taken for the moment in which its size is read."""
+_LOOKS: Final = 20
 
 # Does one thing for ever; each line is when it ended (monotonic ns) and 1 if it felt the fault.
 _VICTIM: Final = """
@@ -104,8 +103,9 @@ def _limited(thing: str, which: int, low: Callable[[int], int]) -> Scene:
 
 
 def _address_space(pid: int) -> int:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
-    return pages * resource.getpagesize() - _BELOW_BYTES
+    """What a process has, at the least of some moments: in others the victim has more."""
+    pages = min(int(Path(f"/proc/{pid}/statm").read_text().split()[0]) for _ in range(_LOOKS))
+    return pages * resource.getpagesize()
 
 
 def _stop(pid: int, _gate: DiskGate, _file: Path) -> None:

@@ -141,6 +141,7 @@ def own_workers(
     config = {
         "app": app,
         "workers": workers,
+        "prefork": True,
         "worker": worker,
         "state_dir": str(state),
         "shutdown_grace_s": 25.0,

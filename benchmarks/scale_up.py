@@ -80,6 +80,7 @@ def measure(name: str, share: float) -> tuple[float, float]:
         at = system.endpoints["n1"]
         options = {
             "master.app": "benchmarks.scale_up_app:make_app",
+            "master.prefork": "true",
             "master.state_dir": str(state),
             "master.poll_interval_s": period_s,
             "master.event_driven": str(woken).lower(),

@@ -14,8 +14,10 @@ from .findings import Finding
 from .jobs import Job
 from .joined import join_findings
 from .lane_contract import LANE_RULES, LaneContract
+from .lane_counts import read_counts
 from .lane_jobs import judge_lane_job
 from .lane_probes import read_probes
+from .lane_strangers import missing_intrusions
 from .lane_whole import COUNT_POPS, judge_lane
 from .verdict import Json, Verdict
 from .windows import NS
@@ -63,7 +65,11 @@ def _missing(world: World, lane: LaneContract) -> list[str]:
         return [f"new code was put in place {restarts} times of {lane.restarts}"]
     if lane.probes is not None and not read_probes(world):
         return ["the supervisor was never asked about itself"]
-    return []
+    counted = len(read_counts(world))
+    if counted < len(lane.counts):
+        return [f"the broker's counts were read {counted} times of {len(lane.counts)}"]
+    missing = missing_intrusions(world, lane.strangers)
+    return [missing] if missing else []
 
 
 def _strength(world: World) -> dict[str, Json]:

@@ -25,6 +25,8 @@ LANE_RULES: Final[dict[str, str]] = {
     "lane-burst": "more runs began within a time than the lane allows",
     "lane-probe": "the supervisor's answers about itself were not as the lane expects",
     "lane-pops": "the workers asked for jobs more often than the lane allows",
+    "lane-counts": "the broker's counts of done and failed jobs are not what was done",
+    "lane-owner": "a supervisor was not refused a state directory that is not its own alone",
 }
 
 
@@ -77,6 +79,18 @@ class ProbesExpected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     again_s: float
 
 
+class CountsExpected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the broker is to have counted at some moment.
+
+    Attributes:
+        processed: Jobs acknowledged as done.
+        failed: Jobs given up, each of which is a dead letter.
+    """
+
+    processed: int
+    failed: int
+
+
 class LaneContract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The contract of a lane; `scenario.json` stores it whole.
 
@@ -95,6 +109,8 @@ class LaneContract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             any number.
         restarts: So many times new code was put in place.
         probes: What the supervisor is to say of itself; None where it is not asked.
+        counts: What the broker is to have counted, each time that it is asked.
+        strangers: What is wrong with each state directory that a supervisor is to be refused.
     """
 
     lane: str
@@ -110,6 +126,8 @@ class LaneContract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     killed_max: int | None = None
     restarts: int = 0
     probes: ProbesExpected | None = None
+    counts: tuple[CountsExpected, ...] = ()
+    strangers: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """Return the contract as the object that `scenario.json` holds."""

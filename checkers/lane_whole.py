@@ -14,7 +14,9 @@ from .findings import Finding, seconds
 from .intervals import longest, merge, subtract
 from .jobs import Job
 from .lane_contract import LaneContract
+from .lane_counts import judge_counts
 from .lane_probes import judge_probes
+from .lane_strangers import judge_intrusions
 from .windows import NS
 from .world import World
 
@@ -35,6 +37,8 @@ def judge_lane(world: World, lane: LaneContract, jobs: Sequence[Job]) -> Iterato
     yield from _judge_bursts(lane, jobs)
     yield from judge_probes(world, lane.probes)
     yield from _judge_pops(world, lane)
+    yield from judge_counts(world, lane.counts)
+    yield from judge_intrusions(world)
 
 
 def _judge_failed(world: World, lane: LaneContract) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -66,4 +66,12 @@ class Administration(Protocol):
 
         Returns:
             How many bytes it had.
+        """
+
+    def start_within(self, node: str, command: Sequence[str]) -> None:
+        """Have a node started by this command, whose last arguments are the node's own command.
+
+        Args:
+            node: The node, from its next start on.
+            command: The command; empty for none.
         """

@@ -34,6 +34,10 @@ _PAGE_BYTES: Final = 4096
 _TOLD_BYTES: Final = 32
 
 
+class NothingToDamageError(NoBiteError):
+    """The node has no such file, or nothing in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """What was done to one file.
@@ -66,23 +70,31 @@ class Change:
 def files_of(folder: Path, what: What) -> list[Path]:
     """The files of a node's data in which something of a kind is, the newest last."""
     if what in ("log", "vote"):
-        return sorted(file for file in folder.rglob(_LOG) if file.stat().st_size)
+        return sorted(file for file in folder.rglob(_LOG) if _size(file))
     if what == "checkpoint":
         return sorted(folder.rglob(_CHECKPOINT))
     names = _POINTERS if what == "pointer" else (_IDENTITY,)
     return [folder / name for name in names if (folder / name).is_file()]
 
 
+def _size(file: Path) -> int:
+    """Of a file that a running node may have deleted meanwhile: 0 then."""
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
 def damage(folder: Path, what: What, how: How, stream: random.Random) -> list[Change]:
     """Damage one file of a node that is down.
 
     Raises:
-        NoBiteError: It has no such file, or nothing in it.
+        NothingToDamageError: It has no such file, or nothing in it.
         OSError: The file cannot be written.
     """
     files = files_of(folder, what)
     if not files:
-        raise NoBiteError(f"{folder.name} has no {what} to damage")
+        raise NothingToDamageError(f"{folder.name} has no {what} to damage")
     if what == "vote":
         return _damage_vote(files[-1], how, stream)
     return _HOW[how](stream.choice(files[-3:]), stream)
@@ -93,7 +105,7 @@ def _damage_vote(file: Path, how: How, stream: random.Random) -> list[Change]:
     content = file.read_bytes()
     found = max(content.rfind(bytes([kind]) + _TAG) for kind in _VOTE_TYPES)
     if found < 0:
-        raise NoBiteError(f"{file.name} holds no vote")
+        raise NothingToDamageError(f"{file.name} holds no vote")
     length = min(_VOTE_BYTES, len(content) - found)
     if how == "truncate":
         return [_cut(file, content, found + stream.randrange(length))]
@@ -157,11 +169,11 @@ def delete_segment(folder: Path, stream: random.Random) -> list[Change]:
     """Delete a segment of the log that is sealed, so all but the newest.
 
     Raises:
-        NoBiteError: There is none.
+        NothingToDamageError: There is none.
     """
     files = files_of(folder, "log")[:-1]
     if not files:
-        raise NoBiteError(f"{folder.name} has no sealed segment to delete")
+        raise NothingToDamageError(f"{folder.name} has no sealed segment to delete")
     file = stream.choice(files)
     content = file.read_bytes()
     file.unlink()

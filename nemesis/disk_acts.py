@@ -94,7 +94,7 @@ class GatedDisk(NodeAct):
         if missed:
             raise NoBiteError(f"{', '.join(missed)} asked nothing of its disk for {wait_s:g} s")
         in_force_ms = round((self.bitten_s - begun_s) * 1000, 3)
-        onset: Evidence = {"in_force_ms": in_force_ms, "first_hit_ms": onsets_ms}
+        onset: Evidence = {"onset_ms": in_force_ms, "first_hit_ms": onsets_ms}
         return onset | self.hits()
 
     def counts(self, target: Target) -> GateCounts:
@@ -115,7 +115,7 @@ class GatedDisk(NodeAct):
         begun_s = time.monotonic()
         for target in self.targets:
             self.stage.world.disk_gate(target.name).end()
-        opened: Evidence = {"opened_ms": _ms_since(begun_s)}
+        opened: Evidence = {"heal_ms": _ms_since(begun_s)}
         return self.seen_meanwhile() | opened | self.hits() | await self.start_again()
 
 

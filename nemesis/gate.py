@@ -53,6 +53,7 @@ class GateRule:
         sync_error: `errno` of every sync; 0 for none.
         write_error: `errno` of every write; 0 for none.
         short: The first write of each file writes half of its bytes before that error comes.
+        only: How the names of the files end that are meant; empty for all.
     """
 
     delay_ms: float = 0.0
@@ -60,6 +61,7 @@ class GateRule:
     sync_error: int = 0
     write_error: int = 0
     short: bool = False
+    only: str = ""
 
 
 @dataclass(slots=True)
@@ -174,7 +176,7 @@ class DiskGate:
     def _decide(self, listener: int, asked: _Asked, held: trio.Nursery) -> None:
         rule = self._rule
         path = "" if rule is None else _path_of(asked)
-        if rule is None or not path.startswith(self._folder):
+        if rule is None or not path.startswith(self._folder) or not path.endswith(rule.only):
             self._pass(listener, asked)
         elif asked.name in SYNCS:
             self.counts.files.add(path)

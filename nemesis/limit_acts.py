@@ -113,6 +113,7 @@ class LimitAct(NodeAct):
     async def bite(self) -> Evidence:
         """See `Act`."""
         await self._try_before()
+        begun_s = time.monotonic()
         limits: Evidence = {}
         for target in self.targets:
             try:
@@ -130,10 +131,12 @@ class LimitAct(NodeAct):
             except (ProcessLookupError, FileNotFoundError):
                 raise already_gone(target) from None
         self.bitten_s = time.monotonic()
+        onset_ms = round((self.bitten_s - begun_s) * 1000, 3)
         self.told_to_end = True
         for target in self.targets:
             await self._demand(target)
-        return {self.name: limits, "seen_after_s": round(time.monotonic() - self.bitten_s, 3)}
+        seen_s = round(time.monotonic() - self.bitten_s, 3)
+        return {self.name: limits, "onset_ms": onset_ms, "seen_after_s": seen_s}
 
     async def _demand(self, target: Target) -> None:
         for _ in range(_PROBES):
@@ -218,7 +221,7 @@ class StarveCpu(NodeAct):
         self.bitten_s = time.monotonic()
         self._cpu_s = {target: cpu_s(target.pid) for target in self.targets}
         self._signal(signal.SIGCONT)
-        return {"state": "T", "confirmed_ms": round((self.bitten_s - begun_s) * 1000, 3)}
+        return {"state": "T", "onset_ms": round((self.bitten_s - begun_s) * 1000, 3)}
 
     async def hold(self) -> None:
         """See `Act`."""

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Meta
 
 from ..histories.ops import Json
-from .acts import Evidence
 from .links import LinkRule
 from .net_acts import LinkAct, Rules, both_ways
 from .options import options_of
@@ -163,7 +162,3 @@ class CutUsers(_Beside):
         end = WORKERS if self.fault.kind == "cut-workers" else CLIENTS
         rule = LinkRule(drop=True, reset_after_s=options.reset_after_s)
         return dict.fromkeys(both_ways(self.chosen, (end,)), rule)
-
-    def context(self) -> Evidence:
-        """See `Act`."""
-        return super().context() | {"targets": list(self.chosen)}

@@ -13,13 +13,12 @@ from .acts import POLL_S, Evidence, NoBiteError, Stage
 from .fault import Fault
 from .link_counts import add, shown
 from .links import LinkCounts, LinkError, LinkRule, Links, Pair
-from .node_acts import NodeAct
+from .node_acts import NodeAct, describe
 from .private_network import CLIENTS, WORKERS
 from .process import is_alive, is_stopped
 from .selectors import pick
 
 _SEEN_WITHIN_S: Final = 2.5
-_FLOWS_WITHIN_S: Final = 5.0
 
 Rules = Mapping[Pair, LinkRule]
 
@@ -52,6 +51,10 @@ class LinkAct(NodeAct):
     def chosen(self) -> tuple[str, ...]:
         """The nodes that are hit."""
         return tuple(target.name for target in self.targets)
+
+    def context(self) -> Evidence:
+        """See `Act`: role and state of the nodes that are hit, held or not."""
+        return {"leader": self.leader, "nodes": describe(self.stage.world, self.chosen)}
 
     @property
     def pid(self) -> int | None:
@@ -128,6 +131,8 @@ class LinkAct(NodeAct):
     async def heal(self) -> Evidence:
         """See `Act`."""
         begun_s = time.monotonic()
+        if self.stage.world.links() is None:
+            return {}
         for name in self.names():
             await self.links.end(name)
         heal_ms = round((time.monotonic() - begun_s) * 1000, 3)
@@ -148,7 +153,8 @@ class LinkAct(NodeAct):
         reached: list[bool] = []
 
         async def try_link(source: str, target: str) -> None:
-            took_s = await self.stage.world.reach_s(source, target, _FLOWS_WITHIN_S)
+            wait_s = self.stage.settings.recover_wait_s
+            took_s = await self.stage.world.reach_s(source, target, wait_s)
             if took_s is not None:
                 flows_ms[f"{source}>{target}"] = round(took_s * 1000, 3)
             reached.append(took_s is not None or not self._is_up(target))

@@ -19,7 +19,7 @@ from .node_acts import KillNodes
 from .options import options_of
 from .settings import NemesisSettings
 
-_LOG: Final = "*.wal"
+_LOG: Final = ".wal"
 _SECTOR_BYTES: Final = 512
 
 Tail = Literal["cut", "zeros", "garbage"]
@@ -70,7 +70,7 @@ def unsynced(folder: Path, floors: Mapping[tuple[int, int], int]) -> dict[Path, 
         floors: See `gate.DiskGate`.
     """
     found: dict[Path, tuple[int, int]] = {}
-    for file in sorted(folder.rglob(_LOG)):
+    for file in sorted(folder.rglob(f"*{_LOG}")):
         try:
             stat = file.stat()
         except FileNotFoundError:
@@ -107,8 +107,9 @@ class LosePower(KillNodes):
         """See `Act`."""
         world, tail = self.stage.world, options_of(self.fault, PowerLoss).tail
         stream = random.Random(self.fault.choice)
+        # Syncs of other files go on: behind one of them nothing could pile up.
         for target in self.targets:
-            world.disk_gate(target.name).begin(GateRule(holds=True))
+            world.disk_gate(target.name).begin(GateRule(holds=True, only=_LOG))
         try:
             await self._wait_unsynced()
             killed = await super().bite()

@@ -14,7 +14,7 @@ from .links import LinkCounts, LinkError, LinkRule, Pair
 from .proxy.control import LINE_BYTES_MAX, Answer, Order, PairRule
 from .proxy.unix import connected_unix
 
-_ANSWER_S: Final = 5.0
+_ANSWER_S: Final = 15.0
 _POLL_S: Final = 0.01
 _READ_BYTES: Final = 65_536
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..nemesis.fault import Fault
 from ..system.client import AsyncClient, Endpoint
@@ -18,6 +19,7 @@ from .scenario import Scenario
 from .store import RunPaths
 
 Inject = Callable[[Fault, int | None, int | None], Awaitable[None]]
+RunStranger = Callable[[Path, Path], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,8 @@ class Stage:
         tail: Follows the workers' attempt logs.
         inject: Applies a fault now, until it has recovered: to this worker alone if one is named by
             its pid, to this supervisor if one is named by its number, else to that of the worker.
+        run_stranger: Runs a supervisor that is to be refused, by configuration and log; returns its
+            raw wait status.
     """
 
     scenario: Scenario
@@ -42,6 +46,7 @@ class Stage:
     recorder: Recorder
     tail: AttemptTail
     inject: Inject
+    run_stranger: RunStranger
 
 
 class JobsActivity:

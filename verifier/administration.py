@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -15,6 +15,7 @@ from ..system.client.membering import change_member, members
 from ..system.client.wire import Response
 from ..system.node.config import load_config
 from .config import write_config
+from .gates import Gates
 from .store import RunPaths
 
 _LIST_S: Final = 1.0
@@ -29,18 +30,18 @@ class NodeAdministration:
     Args:
         run: The run's folder.
         endpoints: Where each node serves.
-        forget: Hears of a node whose data is deleted.
+        gates: Starts the nodes, and remembers what is durable on them.
     """
 
     def __init__(
         self,
         run: RunPaths,
         endpoints: Mapping[str, Endpoint],
-        forget: Callable[[str], None],
+        gates: Gates,
     ) -> None:
         self._run = run
         self._endpoints = endpoints
-        self._forget = forget
+        self._gates = gates
 
     async def probe(self, node: str, body_bytes: int, timeout_s: float) -> int | None:
         """See `Administration`."""
@@ -99,10 +100,14 @@ class NodeAdministration:
         folder = self._run.node_data(node)
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
         await trio.to_thread.run_sync(empty_folder, folder)
-        self._forget(node)
+        self._gates.forget(node)
         path = self._run.node_config(node)
         write_config(path, msgspec.structs.replace(load_config(path), join=True))
         return size
+
+    def start_within(self, node: str, command: Sequence[str]) -> None:
+        """See `Administration`."""
+        self._gates.within[node] = tuple(command)
 
 
 def _status(response: Response) -> int:

@@ -88,7 +88,11 @@ def _made(fault: Fault, death: Death) -> bool:
 
 
 def _is_breakdown(death: Death, masters_ns: Sequence[int]) -> bool:
-    if death.exit in _WANTED or (death.marker == "memory" and death.exit == _MEMORY_EXIT):
+    if (
+        death.role == "stranger"
+        or death.exit in _WANTED
+        or (death.marker == "memory" and death.exit == _MEMORY_EXIT)
+    ):
         return False
     if death.role in ("node", "master"):
         return True

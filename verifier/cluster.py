@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,13 +23,13 @@ from ..system.node.timeofday import wall_us, write_offset
 from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_FILE_VARIABLE, WORKER_VARIABLE
 from .administration import NodeAdministration
 from .children import log_tail, spawn
-from .config import CODE_VERSION, node_config, supervisor_config, write_config
 from .errors import HarnessError, NodeStartError
 from .gates import Gates, Wrap
 from .network import CLIENTS, WORKERS, Network
 from .planning import SUPERVISOR_MARGIN_S
 from .reach import reach_s
 from .reaper import Identity, Reaper
+from .run_configs import write_configs
 from .scenario import Scenario
 from .store import RunPaths
 from .supervised import Child, Supervised
@@ -42,6 +41,7 @@ SUPERVISOR_MODULE: Final = "atleastonce.system.supervisor"
 START_DEADLINE_S: Final = 30.0
 _POLL_S: Final = 0.05
 _NODE_STOP_S: Final = 8.0
+_STRANGER_S: Final = 20.0
 
 
 class Cluster:
@@ -68,28 +68,16 @@ class Cluster:
         self._helpers: dict[str, Child] = {}
         self.supervisors = supervisors
         self._hit = supervisors[0] if supervisors else None
+        self.volumes: Volumes | None = None
         folders = {node: run.node_data(node) for node in scenario.node_names}
         self.gates = Gates(folders, scenario.plan)
         told = network.control_endpoints()
-        self._administration = NodeAdministration(run, told, self.gates.forget)
-        self.volumes: Volumes | None = None
+        self._administration = NodeAdministration(run, told, self.gates)
         self.watch = NodeWatch(told)
 
     def write_configs(self) -> None:
         """Write the token and every configuration."""
-        token = os.open(self._run.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(token, "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(32))
-        for name in self.nodes():
-            config = node_config(self._scenario, self._run, name, self._network)
-            write_config(self._run.node_config(name), config)
-            if config.time_of_day_file is not None:
-                write_offset(Path(config.time_of_day_file), 0)
-        self._run.code_version.write_text(CODE_VERSION, encoding="ascii")
-        for each in self.supervisors:
-            each.state.mkdir(mode=0o700, exist_ok=True)
-            told = supervisor_config(self._scenario, self._run, self._network, each.name)
-            write_config(self._run.config_of(each.name), told)
+        write_configs(self._scenario, self._run, self._network, self.supervisors)
 
     def endpoints(self) -> Mapping[str, Endpoint]:
         """Return where clients dial each node."""
@@ -280,6 +268,21 @@ class Cluster:
         with self._network.inside(WORKERS):
             hit.child = self._spawn(SUPERVISOR_MODULE, hit.name, identity, config, log)
         await trio.lowlevel.checkpoint()
+
+    async def run_stranger(self, config: Path, log: Path) -> int:
+        """Run a supervisor that is to be refused; kill it if it goes on.
+
+        Returns:
+            Its raw wait status.
+
+        Raises:
+            OSError: The process cannot be started.
+        """
+        child = self._spawn(SUPERVISOR_MODULE, "stranger", Identity("stranger"), config, log)
+        with trio.move_on_after(_STRANGER_S):
+            return await self._reaper.wait_exit(child.target.pid)
+        os.kill(child.target.pid, signal.SIGKILL)
+        return await self._reaper.wait_exit(child.target.pid)
 
     async def wait_supervisor_ready(self, timeout_s: float) -> bool:
         """Wait until all workers have started; False if the master dies or takes longer."""

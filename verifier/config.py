@@ -121,6 +121,7 @@ def supervisor_config(
         stable_after_s=settings.stable_after_s,
         not_consuming_after_s=settings.not_consuming_after_s,
         renewal=renewal_settings(settings.retry_after_s, scenario.nodes),
+        prefork=True,
         die_with_parent=True,
         parent_pid=os.getpid(),
         bugs=scenario.bugs,

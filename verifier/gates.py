@@ -30,6 +30,9 @@ class Gates:
     Args:
         folders: The nodes' data.
         plan: The faults; without one that needs a gate, no node gets one.
+
+    Attributes:
+        within: By node, a command that starts the node's own.
     """
 
     def __init__(self, folders: Mapping[str, Path], plan: Sequence[Fault]) -> None:
@@ -37,6 +40,7 @@ class Gates:
         self._is_used = any(POWER in NEMESES[kind].needs for kind in kinds)
         self._writes = not kinds.isdisjoint(WRITE_FAULTS)
         self._gates = {node: DiskGate(folder) for node, folder in folders.items()}
+        self.within: dict[str, tuple[str, ...]] = {}
         self._opened, self._waiting = trio.open_memory_channel[tuple[DiskGate, int]](math.inf)
 
     def gate(self, node: str) -> DiskGate:
@@ -55,12 +59,14 @@ class Gates:
             HarnessError: The process cannot be gated.
             OSError: It cannot be started.
         """
+        within = self.within.get(node, ())
         if not self._is_used:
-            return spawn(list, ())
+            return spawn(lambda command: [*within, *command], ())
         near, far = socket.socketpair()
         with near, far:
             process = spawn(
-                lambda command: starting(command, far, writes=self._writes), (far.fileno(),)
+                lambda command: starting([*within, *command], far, writes=self._writes),
+                (far.fileno(),),
             )
             far.close()
             try:

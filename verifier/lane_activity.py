@@ -18,6 +18,8 @@ from ..workloads.registry import WORKLOADS, JobsPart
 from .activities import JobsActivity, Stage, make_plain_activity
 from .config import CONSUMER_GROUP
 from .lane_control import keep_asking, put_new_code
+from .lane_counts import count_jobs
+from .lane_strangers import send_strangers
 from .lane_watch import LaneWatch
 from .soak_activity import SoakActivity
 
@@ -41,6 +43,7 @@ class LaneActivity:
         self._jobs_activity = JobsActivity(stage, jobs)
         self._watch = LaneWatch(stage.run.attempts)
         self._sent = trio.Event()
+        self._queue = jobs.queue
         settings = stage.scenario.settings
         connection = ConnectionSettings(
             endpoints=tuple((at.host, at.port) for at in stage.endpoints.values()),
@@ -81,6 +84,8 @@ class LaneActivity:
         """Wait until nothing is left, then read dead letters and failed jobs back."""
         await self._wait_for_ends()
         await self._count_pops()
+        if self._plan.lane.counts:
+            await count_jobs(self._stage, self._queue)
         await self._jobs_activity.finish()
 
     async def _send(self, when: When, deadline_s: float) -> None:
@@ -98,6 +103,11 @@ class LaneActivity:
     async def _act(self) -> None:
         """Do what the lane does beside its first dispatches, and dispatch what comes after it."""
         plan, stage = self._plan, self._stage
+        if plan.lane.strangers and await self._wait_for(Trigger(starts=1)):
+            await send_strangers(stage, plan.lane.strangers)
+        if plan.lane.counts:
+            await self._sent.wait()
+            await count_jobs(stage, self._queue)
         if plan.restart is not None:
             await self._wait_for(plan.restart)
             await put_new_code(stage)

@@ -34,7 +34,7 @@ class Identity:
     """What a process was.
 
     Attributes:
-        role: worker, fork-server, master or node.
+        role: worker, fork-server, master or node; stranger for a supervisor that is refused.
         node: Name of the node, for nodes.
         popping: A pop's answer may have been unread when it died.
     """

@@ -18,8 +18,8 @@ class Request:
         plan: A plan file, which stands in for the nemeses.
         swarm: Whether the seed draws which of the nemeses there are; of all that fit, if none is
             named.
-        capture: Whether what goes over the links is recorded.
         level: Of the machine; packages and swarms take what it lets them.
+        capture: Whether what goes over the links is recorded.
     """
 
     workload: str
@@ -37,5 +37,5 @@ class Request:
     lane_nodes: int | None = None
     plan: PlanFile | None = None
     swarm: bool = False
-    capture: bool = False
     level: str = AUTO
+    capture: bool = False

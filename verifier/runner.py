@@ -149,6 +149,7 @@ class _Session:
             recorder=self._recorder,
             tail=self._tail,
             inject=self._inject,
+            run_stranger=self._cluster.run_stranger,
         )
         self._activity = make_activity(stage)
 

@@ -74,7 +74,7 @@ class RunPaths(RunFolder):
 
     @property
     def links_log(self) -> Path:
-        """The link proxy's standard error."""
+        """Standard error of the link proxy."""
         return self.path / "links.log"
 
     @property

@@ -184,6 +184,7 @@ class OwnBackend:
             renewal=self.settings.renewal,
             ack_async=self.settings.ack_async,
             pop_ahead=self.settings.pop_ahead,
+            ack_batch=self.settings.ack_batch,
         ) as master:
             yield master.pid
 

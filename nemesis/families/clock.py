@@ -17,6 +17,8 @@ from ..clock_act import (
 )
 from ..selectors import ALL, LEADER, ONE, SOME_NODES
 from ..spec import NemesisSpec
+from ..time_act import ShiftMonotonic, ShiftOptions
+from ..time_act import draw as draw_shift
 
 _HOOKS: Final = frozenset({"clock-hooks"})
 _MOVING_S: Final = (1.0, 5.0)
@@ -59,10 +61,28 @@ SPECS: Final[tuple[NemesisSpec, ...]] = (
         draw=draw_strobe,
         duration_s=_MOVING_S,
     ),
+    NemesisSpec(
+        name="shift-monotonic",
+        sentence="kills a node and starts it with a monotonic clock of its own, far ahead, and "
+        "then again with everybody's",
+        target="one",
+        targets=SOME_NODES,
+        drawn=(ONE, LEADER),
+        named=True,
+        family="clock",
+        needs=frozenset({"time-namespace"}),
+        takes=frozenset({"node", "lost"}),
+        options=ShiftOptions,
+        draw=draw_shift,
+        nodes_min=3,
+        duration_s=_MOVING_S,
+        healing_s=2.0,
+    ),
 )
 
 ACTS: Final[dict[str, MakeAct]] = {
     "bump-clock": BumpClock,
     "drift-clock": DriftClock,
     "strobe-clock": StrobeClock,
+    "shift-monotonic": ShiftMonotonic,
 }

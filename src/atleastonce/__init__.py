@@ -4,6 +4,16 @@ The six packages inside stand at the root of the repository. `verifier` drives e
 `checkers` judge what `histories` hold and never import `system`.
 """
 
-from importlib.metadata import version
+from typing import TYPE_CHECKING
 
-__version__ = version("atleastonce")
+if TYPE_CHECKING:
+    __version__: str
+else:
+
+    def __getattr__(name: str) -> str:
+        if name != "__version__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # Late: it takes 30 ms and 3 MiB, and each of many processes imports this package.
+        from importlib.metadata import version
+
+        return version("atleastonce")

@@ -38,6 +38,7 @@ from .commands import (
 from .dead_letters import delete_dead_letter, purge_dead_letters, replay_dead_letter
 from .digest import digest
 from .ephemeral_options import DeclareRing, RemoveRing
+from .foresight import finds_behind, partitions_made_ready
 from .groups import delete_group, resubscribe, seek_group
 from .kv import settle_kv
 from .kv_operations import Kv, Locks
@@ -211,6 +212,14 @@ class Machine:
         Cost: constant, plus the leases and holds that ran out since the last apply.
         """
         return must_enter_log(self._state, command, max(now_us, self._state.now_us))
+
+    def can_pop_behind(self, command: Pop, ahead: int, now_us: int) -> bool:
+        """As `can_pop`, behind `ahead` pops of the same lane that are in the log already."""
+        return finds_behind(self._state, command, ahead, max(now_us, self._state.now_us))
+
+    def partitions_made_ready(self, push: Push, command: Pop, now_us: int) -> list[str]:
+        """Partitions that a push will make ready for a waiting pop; a guess, see `foresight`."""
+        return partitions_made_ready(self._state, push, command, max(now_us, self._state.now_us))
 
     def nothing(self, command: Pop) -> PopReply:
         """What a pop is answered that finds nothing."""

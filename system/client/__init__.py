@@ -4,7 +4,8 @@
 `calls` and repeat a call under the ids it was born with until its deadline.
 """
 
-from .asynchronous import AsyncClient
+from typing import TYPE_CHECKING
+
 from .blocking import Interrupted, Pending, SyncClient
 from .calls import Call
 from .errors import BrokerError
@@ -28,6 +29,19 @@ from .records import (
 )
 from .retry import ClientOptions
 from .security import Security, SecurityFiles, SecurityFilesError, load_security
+
+if TYPE_CHECKING:
+    from .asynchronous import AsyncClient
+else:
+
+    def __getattr__(name: str) -> object:
+        # Late: workers have no event loop, and each page that trio fills is one more to share.
+        if name != "AsyncClient":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .asynchronous import AsyncClient
+
+        return AsyncClient
+
 
 __all__ = [
     "AckResult",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from .errors import CODE_MALFORMED, BrokerError
+from .reading import Results, decode, malformed, reader, refusal, results_reader
 from .records import (
     AckResult,
     DeadLetters,
@@ -51,19 +51,8 @@ class Call(msgspec.Struct, Generic[T], frozen=True):
     finals: tuple[int, ...] = ()
 
 
-class _Timers(msgspec.Struct, frozen=True):
-    results: tuple[TimerResult, ...]
-
-
 class _TimerCount(msgspec.Struct, frozen=True):
     count: int
-
-
-class _ErrorBody(msgspec.Struct, frozen=True):
-    error: str = ""
-    code: str = ""
-    reason: str = ""
-    detail: str = ""
 
 
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -72,17 +61,16 @@ _POPPED: Final = msgspec.json.Decoder(Popped)
 _ACKED: Final = msgspec.json.Decoder(tuple[AckResult, ...])
 _EXTENDED: Final = msgspec.json.Decoder(ExtendResult)
 _TRANSACTED: Final = msgspec.json.Decoder(TransactionResult)
-_TIMERS: Final = msgspec.json.Decoder(_Timers)
+_TIMERS: Final = msgspec.json.Decoder(Results[TimerResult])
 _TIMER_COUNT: Final = msgspec.json.Decoder(_TimerCount)
 _DEPTH: Final = msgspec.json.Decoder(Depth)
 _DLQ: Final = msgspec.json.Decoder(DeadLetters)
 _HEALTH: Final = msgspec.json.Decoder(Health)
-_ERROR: Final = msgspec.json.Decoder(_ErrorBody)
 
 
 def push(items: Sequence[Mapping[str, object]]) -> Call[tuple[PushResult, ...]]:
     """Append items `{queue, payload, partition, transactionId}`; one result each, in order."""
-    return Call("push", "POST", "/api/v1/push", _ENCODE({"items": items}), _reader(_PUSHED))
+    return Call("push", "POST", "/api/v1/push", _ENCODE({"items": items}), reader(_PUSHED))
 
 
 def pop(
@@ -157,7 +145,7 @@ def ack(
             "error": error,
         }
     )
-    return Call("ack", "POST", "/api/v1/ack", body, _reader(_ACKED))
+    return Call("ack", "POST", "/api/v1/ack", body, reader(_ACKED))
 
 
 def ack_batch(
@@ -165,25 +153,25 @@ def ack_batch(
 ) -> Call[tuple[AckResult, ...]]:
     """Settle several messages `{transactionId, partitionId, status, leaseId, error}`."""
     body = _ENCODE({"consumerGroup": group, "acknowledgments": acknowledgments})
-    return Call("ack", "POST", "/api/v1/ack/batch", body, _reader(_ACKED))
+    return Call("ack", "POST", "/api/v1/ack/batch", body, reader(_ACKED))
 
 
 def extend(lease: str, seconds: float) -> Call[ExtendResult]:
     """Renew a lease; refused (`success` false) when it no longer lives."""
     body = _ENCODE({"seconds": int(seconds) if seconds == int(seconds) else seconds})
     target = f"/api/v1/lease/{quote(lease, safe='')}/extend"
-    return Call("extend", "POST", target, body, _reader(_EXTENDED))
+    return Call("extend", "POST", target, body, reader(_EXTENDED))
 
 
 def transaction(body: Mapping[str, object]) -> Call[TransactionResult]:
     """Apply `{operations, requiredLeases, timers}` as a whole or not at all."""
-    return Call("transaction", "POST", "/api/v1/transaction", _ENCODE(body), _reader(_TRANSACTED))
+    return Call("transaction", "POST", "/api/v1/transaction", _ENCODE(body), reader(_TRANSACTED))
 
 
 def timers(operations: Sequence[Mapping[str, object]]) -> Call[tuple[TimerResult, ...]]:
     """Schedule, reschedule or cancel timers; see `schedule_operation`."""
     body = _ENCODE({"operations": operations})
-    return Call("timers", "POST", "/api/v1/timers", body, _read_timers)
+    return Call("timers", "POST", "/api/v1/timers", body, results_reader(_TIMERS))
 
 
 def schedule_operation(
@@ -224,7 +212,7 @@ def depth(queue: str, group: str) -> Call[Depth]:
 def dlq(queue: str, group: str, *, limit: int = 100, offset: int = 0) -> Call[DeadLetters]:
     """One page of a group's dead letters, newest first."""
     query = urlencode({"queue": queue, "consumerGroup": group, "limit": limit, "offset": offset})
-    return Call("dlq", "GET", f"/api/v1/dlq?{query}", b"", _reader(_DLQ))
+    return Call("dlq", "GET", f"/api/v1/dlq?{query}", b"", reader(_DLQ))
 
 
 def delete_dead_letter(partition_id: str, txn: str) -> Call[bool]:
@@ -238,46 +226,12 @@ def health() -> Call[Health]:
     return Call("health", "GET", "/health", b"", _read_health, finals=(503,))
 
 
-def refusal(response: Response, *, definite: bool) -> BrokerError:
-    """The error that an answer of status 400 or above carries."""
-    code, text = "", ""
-    try:
-        body = _ERROR.decode(response.body)
-    except msgspec.DecodeError:
-        text = response.body[:200].decode("utf-8", "replace")
-    else:
-        code = body.code or body.error
-        text = body.detail or body.error or body.reason
-    return BrokerError(response.status, code or "error", text or "no text", definite=definite)
-
-
-@cache
-def _reader(decoder: msgspec.json.Decoder[T]) -> Callable[[Response], T]:
-    def read(response: Response) -> T:
-        return _decode(decoder, response)
-
-    return read
-
-
-def _decode(decoder: msgspec.json.Decoder[T], response: Response) -> T:
-    if response.status >= 300:
-        raise refusal(response, definite=True)
-    try:
-        return decoder.decode(response.body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BrokerError(response.status, CODE_MALFORMED, str(error), definite=False) from error
-
-
 def _read_popped(response: Response) -> Popped:
-    return Popped() if response.status == 204 else _decode(_POPPED, response)
-
-
-def _read_timers(response: Response) -> tuple[TimerResult, ...]:
-    return _decode(_TIMERS, response).results
+    return Popped() if response.status == 204 else decode(_POPPED, response)
 
 
 def _read_count(response: Response) -> int:
-    return _decode(_TIMER_COUNT, response).count
+    return decode(_TIMER_COUNT, response).count
 
 
 def _read_nothing(response: Response) -> None:
@@ -291,7 +245,7 @@ def _read_depth(response: Response) -> Depth:
         if error.code != "no_such_route":
             return Depth()
         raise error
-    return _decode(_DEPTH, response)
+    return decode(_DEPTH, response)
 
 
 def _read_deleted(response: Response) -> bool:
@@ -310,4 +264,4 @@ def _read_health(response: Response) -> Health:
     try:
         return _HEALTH.decode(response.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BrokerError(response.status, CODE_MALFORMED, str(error), definite=False) from error
+        raise malformed(response, error) from error

@@ -8,9 +8,8 @@ from typing import Final
 
 import msgspec
 
-from .calls import Call, refusal
-from .errors import CODE_MALFORMED, BrokerError
-from .wire import Response
+from .calls import Call
+from .reading import reader
 
 FETCH_BYTES: Final = 1 << 20
 
@@ -84,13 +83,4 @@ def fetch(entries: Sequence[FetchFrom], *, wait_s: float = 0.0) -> Call[Fetched]
         ],
         "maxWaitMs": round(wait_s * 1000),
     }
-    return Call("fetch", "POST", "/api/v1/fetch", _ENCODE(body), _read, wait_s)
-
-
-def _read(response: Response) -> Fetched:
-    if response.status >= 300:
-        raise refusal(response, definite=True)
-    try:
-        return _FETCHED.decode(response.body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BrokerError(response.status, CODE_MALFORMED, str(error), definite=False) from error
+    return Call("fetch", "POST", "/api/v1/fetch", _ENCODE(body), reader(_FETCHED), wait_s)

@@ -7,9 +7,8 @@ from typing import Final
 
 import msgspec
 
-from .calls import Call, refusal
-from .errors import CODE_MALFORMED, BrokerError
-from .wire import Response
+from .calls import Call
+from .reading import Results, results_reader
 
 
 class KvListed(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,23 +53,11 @@ class KvAnswer(msgspec.Struct, frozen=True, kw_only=True):
     truncated: bool = False
 
 
-class _Results(msgspec.Struct, frozen=True):
-    results: tuple[KvAnswer, ...]
-
-
 _ENCODE: Final = msgspec.json.Encoder().encode
-_RESULTS: Final = msgspec.json.Decoder(_Results)
+_RESULTS: Final = msgspec.json.Decoder(Results[KvAnswer])
 
 
 def kv(operations: Sequence[Mapping[str, object]]) -> Call[tuple[KvAnswer, ...]]:
     """Carry out operations `{op, ns, key, value, ...}`; one result each, in order."""
-    return Call("kv", "POST", "/api/v1/kv", _ENCODE({"operations": operations}), _read)
-
-
-def _read(response: Response) -> tuple[KvAnswer, ...]:
-    if response.status >= 300:
-        raise refusal(response, definite=True)
-    try:
-        return _RESULTS.decode(response.body).results
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BrokerError(response.status, CODE_MALFORMED, str(error), definite=False) from error
+    body = _ENCODE({"operations": operations})
+    return Call("kv", "POST", "/api/v1/kv", body, results_reader(_RESULTS))

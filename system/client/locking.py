@@ -7,9 +7,8 @@ from typing import Final
 
 import msgspec
 
-from .calls import Call, refusal
-from .errors import CODE_MALFORMED, BrokerError
-from .wire import Response
+from .calls import Call
+from .reading import Results, results_reader
 
 LOCK_NAMESPACE: Final = "queen-locks"
 """The key/value namespace of permits: the row `name#slot`, its version the fencing token."""
@@ -48,23 +47,11 @@ class LockAnswer(msgspec.Struct, frozen=True, kw_only=True):
     holders: tuple[LockHolder, ...] = ()
 
 
-class _Results(msgspec.Struct, frozen=True):
-    results: tuple[LockAnswer, ...]
-
-
 _ENCODE: Final = msgspec.json.Encoder().encode
-_RESULTS: Final = msgspec.json.Decoder(_Results)
+_RESULTS: Final = msgspec.json.Decoder(Results[LockAnswer])
 
 
 def locks(operations: Sequence[Mapping[str, object]]) -> Call[tuple[LockAnswer, ...]]:
     """Carry out operations `{op, name, ttlSeconds, owner, token}`; one result each, in order."""
-    return Call("locks", "POST", "/api/v1/locks", _ENCODE({"operations": operations}), _read)
-
-
-def _read(response: Response) -> tuple[LockAnswer, ...]:
-    if response.status >= 300:
-        raise refusal(response, definite=True)
-    try:
-        return _RESULTS.decode(response.body).results
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BrokerError(response.status, CODE_MALFORMED, str(error), definite=False) from error
+    body = _ENCODE({"operations": operations})
+    return Call("locks", "POST", "/api/v1/locks", body, results_reader(_RESULTS))

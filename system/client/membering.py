@@ -7,8 +7,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from .calls import Call, refusal
+from .calls import Call
 from .errors import CODE_MALFORMED, BrokerError
+from .reading import refusal
 from .wire import Response
 
 MemberAction = Literal["add", "promote", "remove", "replace"]

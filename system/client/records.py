@@ -56,6 +56,7 @@ class Message(msgspec.Struct, frozen=True, rename="camel"):
     delivery_attempt: int
     offset: int
     created_at: str = ""
+    queue: str = ""
 
 
 class Popped(msgspec.Struct, frozen=True, rename="camel"):

@@ -7,8 +7,8 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from .calls import refusal
 from .errors import CODE_LOST, CODE_REFUSED, CODE_TIMEOUT, BrokerError
+from .reading import refusal
 from .records import Endpoint
 from .wire import Response
 

@@ -58,7 +58,8 @@ def load_security(files: SecurityFiles | None) -> Security:
         raise SecurityFilesError(f"token_file: {files.token_file} holds no token")
     if files.authority is None:
         if files.certificate or files.key:
-            raise SecurityFilesError("certificate: authority is missing, so TLS is not spoken")
+            named = "certificate" if files.certificate else "key"
+            raise SecurityFilesError(f"{named}: authority is missing, so TLS is not spoken")
         return Security(None, token)
     return Security(_context(files, files.authority), token)
 

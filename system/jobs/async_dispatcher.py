@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from ..client import Answer, AsyncClient, BrokerError, Call
+from ..client import Answer, BrokerError, Call
 from .after_commit import AsyncAfterCommit, open_async_transaction
 from .application import Application
 from .batches.dispatching import BatchOptions, prepare_batch
@@ -24,6 +24,9 @@ from .dispatch import (
 )
 from .outbox import DbConnection
 from .settings import ConnectionSettings
+
+if TYPE_CHECKING:
+    from ..client import AsyncClient
 
 
 class Dispatcher:

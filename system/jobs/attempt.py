@@ -106,7 +106,7 @@ def _context(session: WorkerSession, attempt: RunningAttempt) -> JobContext:
         attempt.tries,
         attempt.run,
         attempt.batch.lease,
-        session.settings.queue,
+        attempt.batch.queue,
         delivery.message.partition,
         None if deadline is None else deadline.until_us,
         session.shared,

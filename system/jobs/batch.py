@@ -53,7 +53,12 @@ class Batch:
     """Deliveries under one lease, in order, with what each of them owes."""
 
     def __init__(
-        self, lease: str, lease_s: float, requested_ns: int, deliveries: tuple[Delivery, ...]
+        self,
+        lease: str,
+        lease_s: float,
+        requested_ns: int,
+        deliveries: tuple[Delivery, ...],
+        queue: str = "",
     ) -> None:
         """Start with every delivery unstarted.
 
@@ -62,11 +67,13 @@ class Batch:
             lease_s: How long it was granted, seconds.
             requested_ns: CLOCK_MONOTONIC when the pop was requested.
             deliveries: In order of delivery; of one partition in order of offset.
+            queue: Where they come from.
         """
         self.lease = lease
         self.lease_s = lease_s
         self.requested_ns = requested_ns
         self.deliveries = deliveries
+        self.queue = queue
         self.stages = [Stage.UNSTARTED] * len(deliveries)
         self.codes = [Code.NOTHING] * len(deliveries)
         self.running: int | None = None

@@ -14,10 +14,10 @@ from ..client import calls as broker
 from .ack_batching import confirm_handed_back, read_last_acks
 from .batch import Batch, Stage
 from .debts import Code, Debt, hand_back_operations
-from .delivery import read_delivery
 from .events import AttemptEnded, Cause, Outcome
 from .exitmark import ExitMark, write_mark
 from .log import log_event
+from .received import make_batch
 from .session import PendingPop, RunningAttempt, WorkerSession
 from .settlement import confirm_ack, give_up
 from .shared_state import SharedState
@@ -37,12 +37,10 @@ class _Held:
     Attributes:
         batch: The batch that it works on.
         ahead: The one that it had asked for ahead.
-        pop_id: The pop of unknown fate, or that brought `ahead`.
     """
 
     batch: Batch | None
     ahead: Batch | None
-    pop_id: str | None
 
 
 def stop_gracefully(session: WorkerSession) -> None:
@@ -56,7 +54,7 @@ def stop_gracefully(session: WorkerSession) -> None:
     give_back = hand_back
     if "retry-ack-on-graceful-stop" in session.bugs:
         give_back = _release_by_retry
-    _let_go(session, _withdraw(session), give_back)
+    _let_go(session, _read_what_is_out(session), give_back)
 
 
 def end_by_timeout(session: WorkerSession, attempt: RunningAttempt) -> NoReturn:
@@ -86,7 +84,7 @@ def hand_back(session: WorkerSession, batch: Batch) -> bool:
         LeaseChannelBrokenError: The master is gone.
     """
     session.forget(batch)
-    plan = batch.plan(session.settings.queue, session.settings.consumer_group)
+    plan = batch.plan(batch.queue, session.settings.consumer_group)
     body = hand_back_operations(Debt(plan, tuple(batch.codes)))
     if body is None:
         return True
@@ -111,26 +109,21 @@ def _let_go(session: WorkerSession, held: _Held, give_back: _GiveBack) -> None:
     Until the broker has confirmed it, the journal says that it is owed: if this worker dies or
     fails now, the master tries again, and is refused as a whole if the request had arrived.
     """
-    if held.batch is not None:
-        plan = held.batch.plan(session.settings.queue, session.settings.consumer_group)
-        session.journal.begin(plan, held.batch.codes, held.pop_id)
     if held.ahead is not None and give_back(session, held.ahead):
         session.journal.set_pop(None)
     if held.batch is not None and give_back(session, held.batch):
         session.journal.withdraw()
 
 
-def _withdraw(session: WorkerSession) -> _Held:
-    """Take the journal back, read what is in flight; returns what is held."""
+def _read_what_is_out(session: WorkerSession) -> _Held:
+    """Read the answers that are in flight; returns what is held.
+
+    The journal goes on saying what is owed: a worker that is killed here owes it still.
+    """
     session.channel.shutdown()
-    session.journal.withdraw()
-    # Without a batch of its own, the session writes nothing into the journal any more.
-    current, session.batch = session.batch, None
     _read_last_ack(session)
     read_last_acks(session)
-    ahead = _read_last_pop(session)
-    pop_id = session.pop_id if session.journal.is_popping else None
-    return _Held(current, ahead, pop_id)
+    return _Held(session.batch, _read_last_pop(session))
 
 
 def _read_last_ack(session: WorkerSession) -> None:
@@ -160,9 +153,7 @@ def _read_last_pop(session: WorkerSession) -> Batch | None:
     if not popped.messages:
         session.journal.set_pop(None)
         return None
-    deliveries = tuple(read_delivery(session.app, message) for message in popped.messages)
-    lease_s = session.settings.lease_s
-    return Batch(popped.lease_id, lease_s, waiting.requested_ns, deliveries)
+    return make_batch(session, popped, waiting.requested_ns)
 
 
 def _finish_pop(session: WorkerSession, waiting: PendingPop) -> Popped | None:
@@ -216,7 +207,7 @@ def _settle_timeout(session: WorkerSession, attempt: RunningAttempt) -> None:
             error,
         )
     )
-    held = _withdraw(session)
+    held = _read_what_is_out(session)
     # Whatever the handler was doing, this connection was not part of it.
     options = replace(session.acks.options, deadline_s=session.settings.settle_timeout_s * 4)
     session.acks = SyncClient(session.settings.client_endpoints(), options)

@@ -69,7 +69,7 @@ def settle_with_followers(session: WorkerSession, batch: Batch, index: int, endi
     tail: list[dict[str, object]] = []
     if ending.error is not None:
         ack |= {"status": "dlq", "error": ending.error}
-        tail = batch.tail_operations(index, session.settings.queue, session.settings.consumer_group)
+        tail = batch.tail_operations(index, batch.queue, session.settings.consumer_group)
     known: set[str] = set()
     for _ in range(TRIES_MAX):
         followers = Followers()

@@ -8,11 +8,11 @@ from typing import Final
 from ..client import BrokerError, Call, Interrupted, Popped
 from ..client import calls as broker
 from .batch import Batch
-from .delivery import read_delivery
 from .ending import hand_back
 from .events import BatchReceived
 from .log import log_event
 from .payload import decode_job
+from .received import make_batch
 from .session import LEASE_SHARE, PendingPop, WorkerSession, new_pop_id
 from .settings import POP_PARTITIONS_MAX
 from .settlement import settle_ack
@@ -39,14 +39,41 @@ def next_batch(session: WorkerSession) -> Batch | None:
         if session.signals.stopping:
             return None
         settings = session.settings
+        if settings.queues:
+            return _pop_in_order(session)
         send_pop(session, min(settings.block_for_s, settings.lease_s * LEASE_SHARE))
+    return read_pop(session)
+
+
+def _pop_in_order(session: WorkerSession) -> Batch | None:
+    """Ask each queue in turn, the most important first; the first one with jobs wins.
+
+    When all are empty and pops may wait, one waits at the first queue, for no longer than the
+    others may be left alone.
+    """
+    settings = session.settings
+    for queue in settings.queues:
+        session.queue = queue
+        send_pop(session, 0.0)
+        batch = read_pop(session)
+        if batch is not None or session.signals.stopping:
+            return batch
+    if settings.block_for_s <= 0:
+        return None
+    session.queue = settings.queues[0]
+    send_pop(session, min(settings.idle_s, settings.lease_s * LEASE_SHARE))
     return read_pop(session)
 
 
 def pop_ahead(session: WorkerSession, batch: Batch, index: int) -> None:
     """Ask for the next batch if this job is the last of a full one and jobs are quick."""
     settings = session.settings
-    if not settings.pop_ahead or session.pending_pop is not None or session.signals.stopping:
+    if (
+        not settings.pop_ahead
+        or settings.queues
+        or session.pending_pop is not None
+        or session.signals.stopping
+    ):
         return
     is_full = len(batch.deliveries) >= session.asked or "pop-ahead-always" in session.bugs
     if not is_full or batch.next_unstarted(index) is not None:
@@ -134,12 +161,6 @@ def _tell(session: WorkerSession, batch: Batch) -> None:
     )
 
 
-def make_batch(session: WorkerSession, popped: Popped, requested_ns: int) -> Batch:
-    """Read what was delivered."""
-    deliveries = tuple(read_delivery(session.app, message) for message in popped.messages)
-    return Batch(popped.lease_id, session.settings.lease_s, requested_ns, deliveries)
-
-
 def begin_batch(session: WorkerSession, batch: Batch) -> None:
     """Have its lease renewed, plan its hand-back, tell the listeners.
 
@@ -147,7 +168,7 @@ def begin_batch(session: WorkerSession, batch: Batch) -> None:
         LeaseChannelBrokenError: The master is gone.
     """
     session.hold(batch)
-    plan = batch.plan(session.settings.queue, session.settings.consumer_group)
+    plan = batch.plan(batch.queue, session.settings.consumer_group)
     session.batch = batch
     session.journal.begin(plan, batch.codes)
     _tell(session, batch)
@@ -165,7 +186,7 @@ def _refuse_strings(batch: Batch) -> None:
 def _pop_call(session: WorkerSession, wait_s: float) -> Call[Popped]:
     settings = session.settings
     return broker.pop(
-        settings.queue,
+        session.queue,
         group=settings.consumer_group,
         batch=session.asked,
         partitions=min(settings.partitions, POP_PARTITIONS_MAX),

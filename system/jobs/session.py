@@ -94,6 +94,8 @@ class WorkerSession:
         self.shared = SharedState(endpoints, pop_options)
         self.fences: dict[str, int] = {}
         self.store = _store(app, settings)
+        self.queue = settings.queue
+        """Where the present pop or batch is from; with several queues it changes."""
         self.batch: Batch | None = None
         self.held: set[str] = set()
         self.pending_ack: PendingAck | None = None

@@ -12,6 +12,7 @@ from .prefetching import AUTO_MAX
 PARTITIONS_MAX: Final = 1024
 POP_PARTITIONS_MAX: Final = 64
 PREFETCH_MAX: Final = 1000
+IDLE_S_MIN: Final = 0.1
 
 
 class SettingError(ValueError):
@@ -81,6 +82,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Attributes:
         queue: Queue name.
+        queues: Several queues in order of importance, `queue` first; empty when there is one.
         endpoints: Client addresses of the broker's nodes, `(host, port)`.
         state_dir: Where journal and exit marker lie; private to the supervisor.
         consumer_group: Group that the worker pops as.
@@ -104,6 +106,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         try_timeout_s: How long one try of a request may take, but a quarter of the lease at most.
         deadline_s: How long an ack or a release is retried in all.
         settle_timeout_s: How long a stopping worker waits for one answer.
+        quiet: Print nothing about jobs; see `narration`.
         telemetry: Tell the supervisor how long jobs take; see `runtimes`.
         bugs: Planted defects.
         code_version: Passed through for the application's records.
@@ -115,6 +118,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     queue: str
     endpoints: tuple[tuple[str, int], ...]
     state_dir: str
+    queues: tuple[str, ...] = ()
     consumer_group: str = "jobs"
     partitions: int = 64
     prefetch: int | Literal["auto"] = 1
@@ -136,6 +140,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     try_timeout_s: float = 5.0
     deadline_s: float = 30.0
     settle_timeout_s: float = 2.0
+    quiet: bool = True
     telemetry: bool = False
     bugs: tuple[str, ...] = ()
     code_version: str = ""
@@ -185,6 +190,19 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         ):
             value = float(getattr(self, name))
             _require(value >= 0, f"{name} is {value:g}; it must not be negative")
+        _require(
+            not self.queues or self.queues[0] == self.queue,
+            f"queues begins with {self.queues[:1]}; it must begin with queue, {self.queue!r}",
+        )
+        _require(
+            all(self.queues) and len(set(self.queues)) == len(self.queues),
+            f"queues is {self.queues}; want names, each once",
+        )
+
+    @property
+    def idle_s(self) -> float:
+        """Pause after pops that found nothing; with several queues never too short."""
+        return max(self.sleep_s, IDLE_S_MIN) if self.queues else self.sleep_s
 
     @property
     def prefetch_max(self) -> int:

@@ -135,7 +135,7 @@ def requeue(session: WorkerSession, batch: Batch, index: int, run: str, delay_s:
     session.record(batch)
     if batch.is_last_open(index):
         session.forget(batch)
-    queue, group = session.settings.queue, session.settings.consumer_group
+    queue, group = batch.queue, session.settings.consumer_group
     body = retry_operations(batch.plan_entry(index), batch.lease, queue, group, delay_ms)
     try:
         result = session.ask(broker.transaction(body)).value
@@ -241,7 +241,7 @@ def report_give_up(
             FailedJob(
                 id=delivery.job_id,
                 job=delivery.job_name,
-                queue=session.settings.queue,
+                queue=batch.queue,
                 payload=bytes(message.data).decode("utf-8", "backslashreplace"),
                 digest=digest,
                 cause=cause.value,
@@ -263,7 +263,7 @@ def _ack_call(
     free = free_operations(session, batch.deliveries[index], status)
     tail: list[dict[str, object]] = []
     if status == "dlq":
-        tail = batch.tail_operations(index, settings.queue, settings.consumer_group)
+        tail = batch.tail_operations(index, batch.queue, settings.consumer_group)
     if free or tail:
         fields: dict[str, object] = {
             "transactionId": message.transaction_id,

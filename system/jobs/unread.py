@@ -40,4 +40,6 @@ def unread_debt(settings: WorkerSettings, popped: Popped, requested_ns: int) -> 
     nothing = Application()
     deliveries = tuple(read_delivery(nothing, message) for message in popped.messages)
     batch = Batch(popped.lease_id, settings.lease_s, requested_ns, deliveries)
-    return Debt(batch.plan(settings.queue, settings.consumer_group), tuple(batch.codes))
+    # The claim says where it was made; which of its queues a worker asked last, nobody knows.
+    queue = popped.messages[0].queue or settings.queue
+    return Debt(batch.plan(queue, settings.consumer_group), tuple(batch.codes))

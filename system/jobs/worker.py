@@ -16,6 +16,7 @@ from .ending import end_by_timeout, stop_gracefully
 from .exitmark import MEMORY_EXIT, ExitMark, write_mark
 from .leasewire import LeaseChannelBrokenError
 from .log import log_event
+from .narration import Narration, write_line
 from .popping import next_batch, pop_ahead
 from .session import WorkerSession
 from .settings import WorkerSettings
@@ -48,11 +49,13 @@ def run_worker(app: Application, settings: WorkerSettings) -> int:
     session = WorkerSession(app, settings, signals)
     signals.install(lambda: _alarm(session), lambda: _hangup(session))
     try:
+        if not settings.quiet:
+            Narration(write_line).listen(app)
         session.channel.connect()
         descriptor = session.channel.fileno()
         if descriptor is not None:
             signals.watch_hangup(descriptor)
-        status = _consume(session)
+        status = consume(session)
     except LeaseChannelBrokenError as error:
         log_event("lease channel broken", level="error", error=str(error))
         session.close_connections()
@@ -62,7 +65,8 @@ def run_worker(app: Application, settings: WorkerSettings) -> int:
     return status
 
 
-def _consume(session: WorkerSession) -> int:
+def consume(session: WorkerSession) -> int:
+    """Pop and run until it is over, then settle and close; see `run_worker`."""
     outages = 0
     while not _is_over(session):
         asked_ns = time.monotonic_ns()
@@ -85,7 +89,7 @@ def _consume(session: WorkerSession) -> int:
         if batch is not None:
             _run_batch(session, batch)
         elif session.pending_pop is None and session.settings.block_for_s <= 0:
-            session.signals.pause(session.settings.sleep_s)
+            session.signals.pause(session.settings.idle_s)
     stop_gracefully(session)
     session.close()
     if _is_too_big(session):

@@ -6,6 +6,8 @@ from typing import Protocol
 
 import trio
 
+from .bell import Bell
+
 
 class Asker:
     """Someone who waits, at another node; that node says when they stop waiting.
@@ -27,7 +29,7 @@ class Asker:
         if self._scope is not None:
             self._scope.cancel()
 
-    async def hold(self, event: trio.Event, deadline: float) -> None:
+    async def hold(self, event: trio.Event | Bell, deadline: float) -> None:
         """Return at an event, at an instant, or as soon as the asker has withdrawn."""
         if self.impatient:
             return
@@ -51,9 +53,12 @@ class LocalAsker(Asker):
         super().__init__(impatient)
         self._client = client
 
-    async def hold(self, event: trio.Event, deadline: float) -> None:
+    async def hold(self, event: trio.Event | Bell, deadline: float) -> None:
         """See `Asker.hold`; watches the connection meanwhile."""
         if self.impatient:
+            return
+        if isinstance(event, Bell):
+            await self._hold_alone(event, deadline)
             return
         async with trio.open_nursery() as nursery:
             self._scope = nursery.cancel_scope
@@ -61,6 +66,19 @@ class LocalAsker(Asker):
             nursery.start_soon(self._watch)
             await event.wait()
             nursery.cancel_scope.cancel()
+        self._scope = None
+
+    async def _hold_alone(self, bell: Bell, deadline: float) -> None:
+        """As `hold`: this task watches the connection, and the bell ends that."""
+        if bell.is_set():
+            return
+        with trio.CancelScope(deadline=deadline) as scope:
+            self._scope = scope
+            bell.on_ring = scope.cancel
+            try:
+                await self._watch()
+            finally:
+                bell.on_ring = None
         self._scope = None
 
     async def _watch(self) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 import trio
 
-from ..broker.commands import Command, Pop
+from ..broker.commands import Command, Pop, Push
 from ..broker.ephemeral_options import RemoveRing, RingRemoved
 from ..broker.machine import Machine
 from ..broker.replies import PopReply, Reply
@@ -29,12 +29,14 @@ from .activity import Activity
 from .admission import Admission, grows, overloaded_answer
 from .asker import Asker
 from .barrier import ReadBarrier
+from .bell import Bell
+from .claiming import SMALL_COMMAND_BYTES, Claiming
 from .clock import NodeClock
 from .counters import Counters
 from .ephemeral import EphemeralDesk
 from .leadership import Leadership
 from .overview import Overview, look
-from .parking import WAKES_PER_SUCCESS, ParkingLot, Verdict, lane_of
+from .parking import ParkingLot, Verdict, lane_of
 from .proposals import Proposals, Waiter
 from .receipts import read_receipt, receipt
 from .reports import Reports
@@ -50,7 +52,6 @@ POP_GRACE_S: Final = 1.0
 PATIENT_S: Final = 0.9
 """Writes with less time than that get a timer of their own."""
 
-_SMALL_COMMAND_BYTES: Final = 256
 _RETAIN_COMMAND_BYTES: Final = 16 * 1024
 
 
@@ -108,6 +109,7 @@ class LeaderDesk:
         self._counters = counters
         self._admission = admission
         self._standing = standing
+        self._claiming = Claiming(machine, proposals, self.lot, self.stamp_us, self._forgets_askers)
         self.patience = Patience(PATIENT_S)
         self._firing: Waiter | None = None
         self._retaining: Waiter | None = None
@@ -128,7 +130,10 @@ class LeaderDesk:
         if not self._admission.has_room(*self._proposals.gathered, size, may_grow):
             self._counters.refused_overload += 1
             return Served(overloaded_answer())
-        waiter = self._proposals.submit(request.command, size + _SMALL_COMMAND_BYTES)
+        waiter = self._proposals.gather(request.command, size + SMALL_COMMAND_BYTES)
+        if isinstance(request.command, Push) and len(self.lot) and not self._is_closing:
+            self._claiming.follow(request.command)
+        self._proposals.flush()
         if not waiter.is_settled:
             await self._wait(waiter, deadline)
         if waiter.reply is None:
@@ -177,34 +182,35 @@ class LeaderDesk:
         margin_s = POP_MARGIN_S
         if request.wait_ms:
             margin_s = min(POP_MARGIN_S, request.wait_ms / 2000)
-        is_woken = False
+        is_moved = False
         outcome: Outcome | None = None
         try:
             while outcome is None:
                 outcome = await self._try_pop(request, asker, deadline, margin_s)
                 if outcome is not None:
                     break
-                parked = self.lot.park(request.command, in_front=is_woken)
-                self._counters.parked += not is_woken
-                is_woken = False
+                parked = self.lot.park(
+                    request.command, is_moved, deadline - margin_s, lambda: asker.impatient
+                )
+                self._counters.parked += not is_moved
                 try:
                     await self._hold(asker, parked.moved, deadline)
                 finally:
                     self.lot.leave(parked)
                 if parked.verdict is Verdict.SENT_AWAY:
                     return NotServed(handed_over=False)
-                is_woken = parked.verdict is Verdict.WOKEN
-                if not is_woken:
+                is_moved = parked.verdict is not Verdict.WAITING
+                if not is_moved:
                     outcome = self._empty(request)
+                elif parked.waiter is not None:
+                    outcome = await self._conclude(request, parked.waiter, deadline)
         finally:
-            # Whoever was woken owes the next one a wake: two when there was something to get.
-            if isinstance(outcome, Served) and not outcome.is_empty:
-                self.lot.wake_lane(lane_of(request.command), WAKES_PER_SUCCESS, self._can_pop)
-            elif is_woken:
-                self.lot.wake_lane(lane_of(request.command), 1, self._can_pop)
+            # What one pop has left is for the next.
+            if len(self.lot):
+                self._claiming.serve_lane(lane_of(request.command))
         return outcome
 
-    async def _hold(self, asker: Asker, moved: trio.Event, deadline: float) -> None:
+    async def _hold(self, asker: Asker, moved: Bell, deadline: float) -> None:
         if self._forgets_askers:
             with trio.move_on_at(deadline):
                 await moved.wait()
@@ -222,29 +228,38 @@ class LeaderDesk:
         ) or trio.current_time() > deadline - margin_s:
             return self._empty(request)
         for _ in range(POP_TRIES_MAX):
-            if not self._can_pop(request.command):
+            if not self._claiming.may_claim(request.command):
                 break
-            command = self._share(request.command)
-            waiter = self._proposals.submit(command, _SMALL_COMMAND_BYTES)
-            if not waiter.is_settled:
-                await self._wait(waiter, deadline + POP_GRACE_S)
-            reply = waiter.reply
-            if reply is None:
-                if waiter.is_settled:
-                    return NotServed(waiter.was_appended)
-                waiter.abandon(partial(self._take_back_late, command))
-                return self._empty(request)
-            assert isinstance(reply, PopReply), f"a pop got {type(reply).__name__}"
-            if not reply.is_empty:
-                self._counters.served += 1
-                self.activity.note(request.command, reply, self._machine.now_us)
-                lease = receipt(reply.lease_id, command) if reply.lease_id else None
-                return Served(render(request, reply), lease)
+            waiter = self._claiming.claim(request.command)
+            outcome = await self._conclude(request, waiter, deadline)
+            if outcome is not None:
+                return outcome
         if request.wait_ms:
             return None
         if request.command.queue:
             self.activity.tally(request.command.queue, self._machine.now_us).pop_empty += 1
         return self._empty(request)
+
+    async def _conclude(
+        self, request: PopRequest, waiter: Waiter, deadline: float
+    ) -> Outcome | None:
+        """Wait for a claim's outcome; None when it has found nothing."""
+        command = request.command
+        if not waiter.is_settled:
+            await self._wait(waiter, deadline + POP_GRACE_S)
+        reply = waiter.reply
+        if reply is None:
+            if waiter.is_settled:
+                return NotServed(waiter.was_appended)
+            waiter.abandon(partial(self._take_back_late, command))
+            return self._empty(request)
+        assert isinstance(reply, PopReply), f"a pop got {type(reply).__name__}"
+        if reply.is_empty:
+            return None
+        self._counters.served += 1
+        self.activity.note(command, reply, self._machine.now_us)
+        lease = receipt(reply.lease_id, command) if reply.lease_id else None
+        return Served(render(request, reply), lease)
 
     async def act(self, request: RingRequest, asker: Asker, deadline: float) -> Outcome:
         """Serve ephemeral queues from this node's memory."""
@@ -264,7 +279,7 @@ class LeaderDesk:
     async def _delete_ring(self, action: DeleteRing, deadline: float) -> Outcome:
         existed = self.ephemeral.rings().remove(action.queue)
         command = RemoveRing(action.request_id, action.queue)
-        waiter = self._proposals.submit(command, _SMALL_COMMAND_BYTES)
+        waiter = self._proposals.submit(command, SMALL_COMMAND_BYTES)
         if not waiter.is_settled:
             await self._wait(waiter, deadline)
         if waiter.reply is None:
@@ -281,7 +296,7 @@ class LeaderDesk:
         if self._forgets_askers:
             return True
         self._counters.take_backs += 1
-        self._proposals.submit(read_receipt(lease), _SMALL_COMMAND_BYTES)
+        self._proposals.submit(read_receipt(lease), SMALL_COMMAND_BYTES)
         return True
 
     def overview(self) -> Overview:
@@ -306,7 +321,7 @@ class LeaderDesk:
     def wake(self, queues: set[str]) -> None:
         """Queues have changed: let parked pops go on that can now be served."""
         if len(self.lot):
-            self.lot.wake_queues(queues, self._can_pop)
+            self._claiming.serve_queues(queues)
 
     def attend_time(self) -> None:
         """Act on what time alone has made ready: due timers, expired leases, ended holds."""
@@ -321,7 +336,7 @@ class LeaderDesk:
         command: Command | None = self._machine.due_timers(self.stamp_us())
         if command is not None:
             self._counters.timers_fired += 1
-            self._firing = self._proposals.submit(command, _SMALL_COMMAND_BYTES)
+            self._firing = self._proposals.submit(command, SMALL_COMMAND_BYTES)
 
     def attend_retention(self) -> None:
         """Propose to let go of what is too old, unless that is on its way already."""
@@ -332,15 +347,9 @@ class LeaderDesk:
             waiter = self._retaining = self._proposals.submit(command, _RETAIN_COMMAND_BYTES)
             waiter.abandon(lambda reply: self.activity.note(command, reply, self._machine.now_us))
 
-    def _can_pop(self, command: Pop) -> bool:
-        return self._machine.can_pop(command, self.stamp_us())
-
-    def _share(self, command: Pop) -> Pop:
-        if not command.autopilot:
-            return command
-        return msgspec.structs.replace(command, waiting=1 + self.lot.waiting(command))
-
     def _take_back_late(self, command: Pop, reply: Reply) -> None:
+        if len(self.lot):
+            self._claiming.serve_lane(lane_of(command))
         if isinstance(reply, PopReply) and reply.lease_id:
             self.take_back(receipt(reply.lease_id, command))
 

@@ -1,31 +1,29 @@
 """Pops that found nothing and wait, without a thread and without a log entry.
 
-Pops of one queue, group and pinned partition wait in one lane, first come, first served. A change
-of their queue wakes the first of each lane. Each woken pop that gets something wakes two more: a
-burst of messages reaches all who can be served within a few rounds, and one message never wakes
-a hundred pops of which ninety-nine would find nothing.
+Pops of one queue, group and pinned partition wait in one lane, first come, first served. Whoever
+proposes the claim of the first takes it out of its lane (see `claiming`): one message never moves a
+hundred pops of which ninety-nine would find nothing.
 """
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum
-from typing import Final
-
-import trio
 
 from ..broker.commands import Pop
+from .bell import Bell
+from .proposals import Waiter
 
 Lane = tuple[str, str, str | None]
-
-WAKES_PER_SUCCESS: Final = 2
 
 
 class Verdict(Enum):
     """Why a parked pop goes on."""
 
     WAITING = "waiting"
+    TAKEN = "taken"
     WOKEN = "woken"
     SENT_AWAY = "sent away"
 
@@ -40,16 +38,22 @@ class ParkedPop:
 
     Attributes:
         command: What it asks for.
-        moved: Set when `verdict` is no longer `WAITING`.
+        claims_until: From then on it claims nothing any more, by trio's clock.
+        is_withdrawn: Whether whoever asks waits no longer.
+        moved: Set when there is an outcome; when `TAKEN`, once that of `waiter` is known.
         verdict: What happened.
+        waiter: Its claim, when `TAKEN`.
     """
 
-    __slots__ = ("command", "moved", "verdict")
+    __slots__ = ("claims_until", "command", "is_withdrawn", "moved", "verdict", "waiter")
 
-    def __init__(self, command: Pop) -> None:
+    def __init__(self, command: Pop, claims_until: float, is_withdrawn: Callable[[], bool]) -> None:
         self.command = command
-        self.moved = trio.Event()
+        self.claims_until = claims_until
+        self.is_withdrawn = is_withdrawn
+        self.moved = Bell()
         self.verdict = Verdict.WAITING
+        self.waiter: Waiter | None = None
 
 
 class ParkingLot:
@@ -73,9 +77,15 @@ class ParkingLot:
             queue: sum(len(pops) for pops in lanes.values()) for queue, lanes in self._lanes.items()
         }
 
-    def park(self, command: Pop, in_front: bool) -> ParkedPop:
-        """Wait, behind all others, or before them for a pop that was woken for nothing."""
-        parked = ParkedPop(command)
+    def park(
+        self,
+        command: Pop,
+        in_front: bool,
+        claims_until: float = math.inf,
+        is_withdrawn: Callable[[], bool] = lambda: False,
+    ) -> ParkedPop:
+        """Wait, behind all others, or before them for a pop that was moved for nothing."""
+        parked = ParkedPop(command, claims_until, is_withdrawn)
         lane = lane_of(command)
         pops = self._lanes.setdefault(lane[0], {}).setdefault(lane, OrderedDict())
         pops[parked] = None
@@ -89,22 +99,23 @@ class ParkingLot:
         if parked.verdict is Verdict.WAITING:
             self._remove(parked)
 
-    def wake_queues(self, queues: Iterable[str], can_pop: Callable[[Pop], bool]) -> None:
-        """Wake the first pop of each lane of these queues, where it can be served."""
-        for queue in queues:
-            for lane in list(self._lanes.get(queue, ())):
-                self.wake_lane(lane, 1, can_pop)
+    def lanes(self, queue: str) -> list[Lane]:
+        """The lanes in which somebody waits for a queue."""
+        return list(self._lanes.get(queue, ()))
 
-    def wake_lane(self, lane: Lane, count: int, can_pop: Callable[[Pop], bool]) -> None:
-        """Wake up to `count` pops of one lane, oldest first, while they can be served."""
-        for _ in range(count):
-            pops = self._lanes.get(lane[0], {}).get(lane)
-            if not pops:
-                return
-            first = next(iter(pops))
-            if not can_pop(first.command):
-                return
-            self._move(first, Verdict.WOKEN)
+    def first(self, lane: Lane) -> ParkedPop | None:
+        """Who waits in a lane for longest."""
+        pops = self._lanes.get(lane[0], {}).get(lane)
+        return next(iter(pops)) if pops else None
+
+    def take(self, parked: ParkedPop) -> None:
+        """Its claim is to be proposed; the caller sets `waiter`, and `moved` at the outcome."""
+        self._remove(parked)
+        parked.verdict = Verdict.TAKEN
+
+    def wake(self, parked: ParkedPop) -> None:
+        """It is to look for itself what it can still get."""
+        self._move(parked, Verdict.WOKEN)
 
     def send_all_away(self) -> None:
         """End every wait; this node serves no pops any longer."""

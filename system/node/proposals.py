@@ -41,6 +41,7 @@ class Waiter:
         is_settled: Whether the outcome is known, or known to stay unknown.
         deadline: Until when somebody waits.
         reply: The machine's reply; None when there is none.
+        on_end: Called once, when the outcome is known or known to stay unknown; must not await.
         was_appended: Whether the command has been in the log, so that it may have been, or may
             yet be, applied although there is no reply.
     """
@@ -50,14 +51,18 @@ class Waiter:
         "deadline",
         "ended",
         "is_settled",
+        "on_end",
         "on_late_reply",
         "reply",
         "size",
         "was_appended",
     )
 
-    def __init__(self, command: Command, size: int) -> None:
+    def __init__(
+        self, command: Command, size: int, on_end: Callable[[], None] | None = None
+    ) -> None:
         self.command = command
+        self.on_end = on_end
         self.size = size
         self.ended = trio.Event()
         self.is_settled = False
@@ -73,6 +78,8 @@ class Waiter:
         self.reply = reply
         self.is_settled = True
         self.ended.set()
+        if self.on_end is not None:
+            self.on_end()
         if reply is not None and self.on_late_reply is not None:
             self.on_late_reply(reply)
 
@@ -164,13 +171,20 @@ class Proposals:
 
     def submit(self, command: Command, size: int) -> Waiter:
         """Take a command; it is proposed in this very call when nothing is on its way."""
-        waiter = Waiter(command, size)
+        waiter = self.gather(command, size)
+        self.flush()
+        return waiter
+
+    def gather(
+        self, command: Command, size: int, on_end: Callable[[], None] | None = None
+    ) -> Waiter:
+        """Take a command that is proposed by the next `flush`, with all that gathers before it."""
+        waiter = Waiter(command, size, on_end)
         if self._planner is None:
             waiter.settle(None)
         else:
             self._gathered.append(waiter)
             self._gathered_bytes += size
-            self.flush()
         return waiter
 
     def flush(self) -> None:

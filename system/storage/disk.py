@@ -7,6 +7,7 @@ Every path is relative to the disk's root, with `/` between its parts. Nothing i
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ from .errors import DirectoryLockedError
 # Linux's IOV_MAX: more buffers than this in one call are refused.
 _BUFFERS_MAX: Final = 1024
 _COPY_BYTES_MAX: Final = 256 * 1024
+_SPARE_DESCRIPTORS: Final = 8
+_NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
 
 
 class Reader(Protocol):
@@ -111,7 +114,8 @@ class _OpenFile:
 class RealDisk:
     """The operating system's own files below `root`, which is made if missing.
 
-    Files stay open between calls, so an append costs one system call.
+    Files stay open between calls, so an append costs one system call. Some descriptors are kept in
+    reserve: connections that use up all others must not make the disk fail.
     """
 
     def __init__(self, root: Path) -> None:
@@ -119,6 +123,26 @@ class RealDisk:
         _make_durable_directory(self._root)
         self._open: dict[str, _OpenFile] = {}
         self._locks: dict[str, int] = {}
+        self._spare: list[int] = []
+        self._keep_spare()
+
+    def _keep_spare(self) -> None:
+        """Fill the reserve up, as far as the system lets it."""
+        while len(self._spare) < _SPARE_DESCRIPTORS:
+            try:
+                self._spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            except OSError:
+                return
+
+    def _descriptor(self, path: str | Path, flags: int, mode: int = 0o600) -> int:
+        """Open a file, if need be with a descriptor of the reserve."""
+        try:
+            return os.open(path, flags | os.O_CLOEXEC, mode)
+        except OSError as error:
+            if error.errno not in _NO_DESCRIPTOR or not self._spare:
+                raise
+            os.close(self._spare.pop())
+        return os.open(path, flags | os.O_CLOEXEC, mode)
 
     @property
     def root(self) -> Path:
@@ -134,8 +158,7 @@ class RealDisk:
     def _file(self, path: str) -> _OpenFile:
         file = self._open.get(path)
         if file is None:
-            flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-            descriptor = os.open(self._path(path), flags)
+            descriptor = self._descriptor(self._path(path), os.O_RDWR | os.O_NOFOLLOW)
             file = self._open[path] = _OpenFile(descriptor, os.fstat(descriptor).st_size)
         return file
 
@@ -143,6 +166,7 @@ class RealDisk:
         file = self._open.pop(path, None)
         if file is not None:
             os.close(file.descriptor)
+            self._keep_spare()
 
     def make_directory(self, path: str) -> None:
         """See `Disk`."""
@@ -154,8 +178,8 @@ class RealDisk:
 
     def create(self, path: str) -> None:
         """See `Disk`."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(self._path(path), flags, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        descriptor = self._descriptor(self._path(path), flags)
         self._forget(path)
         self._open[path] = _OpenFile(descriptor, 0)
 
@@ -198,7 +222,12 @@ class RealDisk:
 
     def fsync_dir(self, directory: str) -> None:
         """See `Disk`."""
-        _sync_directory(self._path(directory))
+        descriptor = self._descriptor(self._path(directory), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+            self._keep_spare()
 
     def rename(self, old: str, new: str) -> None:
         """See `Disk`."""
@@ -257,6 +286,8 @@ class RealDisk:
             self._forget(path)
         for directory in list(self._locks):
             self.unlock(directory)
+        while self._spare:
+            os.close(self._spare.pop())
 
 
 @dataclass(slots=True)

@@ -46,6 +46,8 @@ def check_liveness(sight: Sight) -> Iterator[Reason]:
     status = sight.status
     if sight.holder is None:
         yield Reason("not-running", "no supervisor holds the state directory")
+        if status is not None and status.start_failure is not None:
+            yield _start_failed(status.start_failure)
     elif status is None:
         yield Reason("no-status", "there is no status file yet")
     elif sight.holder not in (0, status.master):
@@ -69,8 +71,12 @@ def check_readiness(sight: Sight) -> Iterator[Reason]:
     if unwell or status is None:
         yield from unwell
         return
+    if status.start_failure is not None:
+        yield _start_failed(status.start_failure)
     if status.state != "running":
         yield Reason(status.state, f"the supervisor is {status.state}")
+    elif status.maintenance != "off" and not status.has_forced:
+        yield Reason("maintenance", "maintenance mode is on, and no pool has force")
     elif not status.workers and status.desired > 0:
         yield Reason("no-workers", f"no worker lives; {status.desired} are wanted")
     elif status.workers:
@@ -80,6 +86,10 @@ def check_readiness(sight: Sight) -> Iterator[Reason]:
                 "not-consuming",
                 f"no worker's pops have been answered for {status.not_consuming_after_s:g} s",
             )
+
+
+def _start_failed(failure: str) -> Reason:
+    return Reason("start-failed", f"the code cannot be loaded: {failure}")
 
 
 def check_capacity(sight: Sight) -> Iterator[Reason]:

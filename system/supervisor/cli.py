@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from .options_command import options, run
+from .remote_command import with_broker
 
 if TYPE_CHECKING:
     from .checks import Reason, Sight
@@ -126,15 +127,70 @@ def _restart_failure(action: Action, sight: Sight | None) -> str | None:
 
 
 @supervisor.command()
+@click.argument("switch", type=click.Choice(("on", "off")))
 @_STATE_DIR
 @_JSON
-@click.option("--check", "check", flag_value="ready", help="Is it ready: does a worker get jobs?")
-@click.option("--check-liveness", "check", flag_value="alive", help="Lock held, heartbeat fresh?")
 @click.option(
-    "--check-capacity", "check", flag_value="at capacity", help="All workers there, circuit closed?"
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="Seconds to wait until a running supervisor has noticed.",
 )
-def status(state_dir: Path, as_json: bool, check: str | None) -> int:
-    """Show a supervisor, or answer one question; status 1 when the answer is no."""
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="Seconds to wait until the workers have finished, too.",
+)
+def maintenance(
+    switch: str, state_dir: Path, as_json: bool, timeout_s: float, wait_s: float
+) -> int:
+    """Let pools without `force` finish their jobs and take none until it is off again.
+
+    It holds across restarts of the supervisor, and may be switched while none runs.
+    """
+    from .maintenance_command import switch as switch_it
+
+    return switch_it(state_dir, switch, as_json, timeout_s, wait_s)
+
+
+@supervisor.command()
+@_STATE_DIR
+@_JSON
+@click.option("--check", "ready", is_flag=True, help="Is it ready: does a worker get jobs?")
+@click.option("--check-liveness", "alive", is_flag=True, help="Lock held, heartbeat fresh?")
+@click.option(
+    "--check-capacity", "at_capacity", is_flag=True, help="All workers there, circuit closed?"
+)
+@with_broker
+def status(
+    state_dir: Path,
+    as_json: bool,
+    ready: bool,
+    alive: bool,
+    at_capacity: bool,
+    remote: bool,
+    endpoints: tuple[str, ...],
+    **security: str | None,
+) -> int:
+    """Show a supervisor, or answer one question; status 1 when the answer is no.
+
+    With --remote the supervisors are shown that publish their status in the broker
+    (master.remote_status); status 1 when it does not answer.
+    """
+    asked = {"ready": ready, "alive": alive, "at capacity": at_capacity}
+    chosen = [name for name, is_asked in asked.items() if is_asked]
+    if len(chosen) > 1:
+        raise click.UsageError("choose one of --check, --check-liveness and --check-capacity")
+    check = chosen[0] if chosen else None
+    if remote:
+        return _show_remote(check, endpoints, as_json, security)
+    if endpoints or any(security.values()):
+        raise click.UsageError("--endpoint and the files of a guarded broker need --remote")
     from .asking import look
     from .checks import check_capacity, check_liveness, check_readiness
     from .statedir import StateDirectoryError
@@ -159,6 +215,17 @@ def status(state_dir: Path, as_json: bool, check: str | None) -> int:
         no = "" if not reasons else "not "
         click.echo(f"{no}{check}" + "".join(f"; {reason.text}" for reason in reasons))
     return EXIT_YES if not reasons else EXIT_NO
+
+
+def _show_remote(
+    check: str | None, endpoints: tuple[str, ...], as_json: bool, files: dict[str, str | None]
+) -> int:
+    from ..client import SecurityFiles
+    from .remote_command import DEFAULT_ENDPOINT, show
+
+    if check is not None:
+        raise click.UsageError("--remote shows; a check is of the supervisor of --state-dir")
+    return show(endpoints or (DEFAULT_ENDPOINT,), SecurityFiles(**files), as_json)
 
 
 def _plain(sight: Sight, check: str | None, reasons: list[Reason]) -> dict[str, Any]:
@@ -193,6 +260,10 @@ def _lines(sight: Sight, reasons: list[Reason]) -> Iterator[str]:
         f"circuit {seen.circuit}, code {seen.code}{' (restarting)' if seen.is_restarting else ''}, "
         f"heartbeat {age_s:.1f} s ago"
     )
+    if seen.maintenance != "off":
+        yield f"maintenance: {seen.maintenance}"
+    if seen.start_failure is not None and sight.holder is not None:
+        yield f"the code cannot be loaded: {seen.start_failure}"
     if seen.restart_failure is not None:
         yield f"the last restart failed: {seen.restart_failure}"
     failing = not_consuming(seen, sight.now_ns)

@@ -70,6 +70,8 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         heartbeat_timeout_s: A status file older than this is no sign of life.
         control_ttl_s: How long a request to the supervisor may hold.
         not_consuming_after_s: A worker whose pops have failed for so long does not consume.
+        prefork: Whether workers are forked from a process that has loaded the application; if not,
+            each loads it itself. Of the pools, where there are any, each says so itself.
         die_with_parent: Be killed when the process that started this one dies.
         parent_pid: Who that process is; another parent means that it died already.
         bugs: Planted defects, for the supervisor and its workers.
@@ -92,6 +94,7 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     heartbeat_timeout_s: float = 15.0
     control_ttl_s: float = TTL_S
     not_consuming_after_s: float = 60.0
+    prefork: bool = True
     die_with_parent: bool = True
     parent_pid: int | None = None
     bugs: tuple[str, ...] = ()
@@ -135,6 +138,12 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     def renews(self) -> bool:
         """Tell whether workers' leases are renewed."""
         return isinstance(self.control, msgspec.UnsetType) or self.control.lease_renewal
+
+    def loads_once(self) -> bool:
+        """Tell whether any worker is forked from the loaded application."""
+        if isinstance(self.pools, msgspec.UnsetType):
+            return self.prefork
+        return any(pool.prefork for pool in self.pools)
 
     def planted(self) -> Bugs:
         """Return the planted defects that are on."""

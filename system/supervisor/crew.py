@@ -17,11 +17,15 @@ class Crew:
         name: What the log calls them; empty when there is only one kind.
         pool: Their slots and their circuit.
         settings: What each is set to.
+        is_preforked: Whether they are forked from the loaded application.
+        is_forced: Whether they work in maintenance, too.
     """
 
     name: str
     pool: Pool
     settings: WorkerSettings
+    is_preforked: bool = True
+    is_forced: bool = False
 
     def place(self) -> Place:
         """Return how many there are."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,7 @@ from typing import Final
 import trio
 
 from ..bugs import Bugs
-from ..jobs.exitmark import take_mark
-from ..jobs.journal import read_debts
+from .adopted import bury_adopted
 from .clock import now_us
 from .core.exits import Exit, classify_exit
 from .core.handback import DeadLease
@@ -22,9 +20,8 @@ from .fork_link import ForkLink
 from .forkwire import Exited, Forked, ForkFailed, ForkReply
 from .hand_back import HandBackService
 from .leases import LeaseService
-from .linux import kill_group
 from .logbook import Logbook
-from .records import WorkerState, append_line, make_death
+from .records import Maintenance, WorkerState
 from .statedir import StateDirectory
 from .worker_handle import Worker, open_pidfd
 
@@ -32,7 +29,6 @@ FORK_BUDGET_S: Final = 5.0
 IDLEST: Final[tuple[WorkerState, ...]] = ("idle", "prefetched", "running")
 """Whom a crew that shrinks loses first."""
 _US: Final = 1_000_000
-_KILLED_STATUS: Final = int(signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +55,7 @@ class Fleet:
         workers: The living ones, by pid.
         stopping: Whether no worker starts any more.
         paused: Whether none starts until `resume`.
+        maintained: Whether crews that are not forced neither work nor start.
         restarts_wanted: How many workers of the present code ended, unasked, with a marker that
             says that newer code is there.
     """
@@ -75,6 +72,7 @@ class Fleet:
         self._crews = tuple(crews)
         self.stopping = False
         self.paused = False
+        self.maintained = False
         self.restarts_wanted = 0
         self._directory = directory
         self._bugs = bugs
@@ -94,7 +92,21 @@ class Fleet:
     @property
     def desired(self) -> int:
         """How many workers there should be now."""
-        return sum(crew.pool.active for crew in self._crews)
+        return sum(crew.pool.active for crew in self._crews if not self._is_maintained(crew))
+
+    @property
+    def has_forced(self) -> bool:
+        """Whether any crew works in maintenance, too."""
+        return any(crew.is_forced for crew in self._crews)
+
+    @property
+    def maintenance(self) -> Maintenance:
+        """How far maintenance has come."""
+        if not self.maintained:
+            return "off"
+        crews = [worker.crew for worker in self.workers.values()]
+        crews += [request.crew for request in self._requests.values()]
+        return "on" if all(crew.is_forced for crew in crews) else "entering"
 
     @property
     def circuit(self) -> Circuit:
@@ -108,9 +120,10 @@ class Fleet:
             now = now_us()
             if not self.stopping:
                 self._check_budget(now)
-            if self._link is not None and not self.stopping and not self.paused:
+            if self._link is not None and not self.stopping:
                 for crew in self._crews:
-                    await self._start_due(crew, now)
+                    if not self.is_held(crew):
+                        await self._start_due(crew, now)
             await self._wait()
 
     async def follow(
@@ -144,7 +157,7 @@ class Fleet:
                 del self._requests[number]
                 request.crew.pool.start_failed(request.slot, now)
         for worker in [w for w in self.workers.values() if w.server is link]:
-            exited = await self._adopt(worker)
+            exited = await bury_adopted(worker, self._directory)
             self._obey(link, exited, nursery, leases, hand_backs)
         self._happened()
         return status
@@ -186,6 +199,24 @@ class Fleet:
         """Start workers again."""
         self.paused = False
         self._happened()
+
+    def maintain(self, wanted: bool) -> None:
+        """Enter maintenance or leave it: what only forced crews do not notice."""
+        if wanted is self.maintained:
+            return
+        self.maintained = wanted
+        self._log.info("maintenance", on=wanted)
+        for worker in self.workers.values():
+            if self._is_maintained(worker.crew):
+                worker.ask_to_end(signal.SIGTERM)
+        self._happened()
+
+    def is_held(self, crew: Crew) -> bool:
+        """Tell whether a crew starts no worker for now."""
+        return self.paused or self._is_maintained(crew)
+
+    def _is_maintained(self, crew: Crew) -> bool:
+        return self.maintained and not crew.is_forced
 
     def stop(self) -> None:
         """Ask every worker to finish, and start none from now on."""
@@ -231,7 +262,7 @@ class Fleet:
         self._numbers += 1
         deadline_us = now_us() + round(FORK_BUDGET_S * _US)
         self._requests[self._numbers] = _Request(link, crew, slot, deadline_us)
-        await link.fork(self._numbers, crew.settings)
+        await link.fork(self._numbers, crew.settings, fresh=not crew.is_preforked)
 
     def _check_budget(self, now: int) -> None:
         late = {r.server for r in self._requests.values() if r.deadline_us <= now}
@@ -246,8 +277,8 @@ class Fleet:
         """Wait until a slot or a fork's deadline is due, or something happened."""
         requests = self._requests.values()
         due = [r.deadline_us for r in requests if r.server not in self._given_up]
-        if self._link is not None and not self.paused:
-            nexts = (crew.pool.next_us() for crew in self._crews)
+        if self._link is not None:
+            nexts = (crew.pool.next_us() for crew in self._crews if not self.is_held(crew))
             due += [next_us for next_us in nexts if next_us is not None]
         if self.stopping or not due:
             await self._news.wait()
@@ -289,7 +320,7 @@ class Fleet:
         crew.pool.started(slot, now)
         named = {"crew": crew.name} if crew.name else {}
         self._log.info("worker started", worker=reply.pid, slot=slot, **named)
-        if self.stopping or self.paused or crew.pool.is_closing(slot):
+        if self.stopping or self.is_held(crew) or crew.pool.is_closing(slot):
             worker.ask_to_end(signal.SIGTERM)
         elif self._link is not link:
             # It was on its way when newer code took over.
@@ -343,25 +374,3 @@ class Fleet:
         level = self._log.info if crew.pool.circuit is Circuit.CLOSED else self._log.warning
         named = {"crew": crew.name} if crew.name else {}
         level("circuit", state=crew.pool.circuit.value, **named)
-
-    async def _adopt(self, worker: Worker) -> Exited:
-        """Account for a worker whose fork server is gone; it is this process's child now."""
-        worker.was_killed = True
-        worker.send_signal(signal.SIGKILL)
-        if worker.pidfd >= 0:
-            await trio.lowlevel.wait_readable(worker.pidfd)
-        try:
-            os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
-        except ChildProcessError:
-            # The fork server reaped it and died before it could say so, perhaps before it put
-            # the death on record; a second record of one death is harmless, a missing one is not.
-            status = _KILLED_STATUS
-        else:
-            kill_group(worker.pid)
-            _, status = os.waitpid(worker.pid, 0)
-        state_dir = self._directory.workers
-        marker = take_mark(state_dir, worker.pid, status)
-        popping = read_debts(state_dir, worker.pid).popping
-        death = make_death(worker.pid, status, "worker", marker, popping)
-        append_line(self._directory.deaths, death)
-        return Exited(worker.pid, status, marker, death.t_ns)

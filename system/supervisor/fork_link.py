@@ -76,9 +76,9 @@ class ForkLink:
                 return
             self._pending.extend(decode_reply(line) for line in self._lines.feed(data))
 
-    async def fork(self, number: int, settings: WorkerSettings) -> None:
+    async def fork(self, number: int, settings: WorkerSettings, *, fresh: bool = False) -> None:
         """Ask for a worker; a fork server that is gone takes no request and says nothing."""
-        await self._send(Fork(number, settings))
+        await self._send(Fork(number, settings, fresh))
 
     def kill(self) -> None:
         """SIGKILL it; the kernel kills its workers with it."""
@@ -125,7 +125,14 @@ class ForkLink:
 
 
 async def start_fork_server(
-    app: str, deaths: Path, generation_fd: int, timeout_s: float, own: set[int], code: int = 1
+    app: str,
+    deaths: Path,
+    generation_fd: int,
+    timeout_s: float,
+    own: set[int],
+    code: int = 1,
+    *,
+    loads: bool = True,
 ) -> ForkLink:
     """Start a fork server and wait until its application is loaded.
 
@@ -136,6 +143,7 @@ async def start_fork_server(
         timeout_s: Longest time for the boot.
         own: Its pid is in this set from its start until it is reaped.
         code: Which start of new code it is.
+        loads: Whether any worker is forked from the loaded application.
 
     Raises:
         BootError: It cannot serve; it has ended.
@@ -159,7 +167,7 @@ async def start_fork_server(
         os.close(generation_fd)
     link = ForkLink(process, trio.lowlevel.FdStream(requests_write), replies_read, own, code)
     try:
-        await link.boot(Boot(app, str(deaths), generation_fd), timeout_s)
+        await link.boot(Boot(app, str(deaths), generation_fd, loads, timeout_s), timeout_s)
     except BaseException:
         with trio.CancelScope(shield=True):
             link.kill()

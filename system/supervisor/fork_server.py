@@ -1,5 +1,8 @@
 """The fork server: loads the application once and forks workers from it.
 
+Workers that load it themselves are started here, too, so that all have the same parent; when all
+are such, it loads nothing.
+
 Run by the master as `python -m atleastonce.system.supervisor.fork_server REPLY_FD`, requests on
 standard input. It has one thread and opens no connection. It reaps its workers and puts each
 death on record before it tells the master, so that the record is older than any hand-back. When
@@ -9,7 +12,6 @@ the master is gone it kills the workers, reaps them and ends.
 from __future__ import annotations
 
 import encodings.idna  # noqa: F401 (the first connection needs it; here all workers share it)
-import gc
 import os
 import select
 import signal
@@ -22,8 +24,9 @@ from typing import Final
 from ..jobs.application import Application
 from ..jobs.exitmark import take_mark
 from ..jobs.journal import read_debts
-from ..jobs.settings import WorkerSettings
+from ..jobs.rehearsal import rehearse
 from .application import LoadError, load_application
+from .fork_memory import prepare_to_fork
 from .forkwire import (
     Boot,
     BootFailed,
@@ -37,7 +40,9 @@ from .forkwire import (
     decode_request,
     encode,
 )
+from .fresh_worker import Recipe, start_fresh_worker
 from .linux import adopt_orphans, die_with_parent, kill_group, open_sockets, thread_count
+from .load_apart import load_apart, own_timeouts_s
 from .logbook import Logbook
 from .orphans import kill_orphans
 from .records import append_line, make_death
@@ -52,15 +57,16 @@ class ForkServer:
     """One booted application and the workers forked from it.
 
     Args:
-        app: The application.
-        deaths: File that deaths are appended to.
+        app: The application; None when every worker loads it itself.
+        boot: What the master asked for.
         reply_fd: Where replies go.
         master: Pid of the master.
     """
 
-    def __init__(self, app: Application, deaths: Path, reply_fd: int, master: int) -> None:
+    def __init__(self, app: Application | None, boot: Boot, reply_fd: int, master: int) -> None:
         self._app = app
-        self._deaths = deaths
+        self._boot = boot
+        self._deaths = Path(boot.deaths)
         self._reply_fd = reply_fd
         self._master = master
         self._log = Logbook("fork-server")
@@ -132,16 +138,21 @@ class ForkServer:
         request = decode_request(line)
         assert isinstance(request, Fork), f"a second boot request: {request}"
         try:
-            pid = self._fork(request.worker)
+            pid = self._start(request)
         except OSError as error:
             self._reply(ForkFailed(request.id, str(error)))
         else:
             self._state_dirs[pid] = request.worker.state_dir
             self._reply(Forked(request.id, pid))
 
-    def _fork(self, settings: WorkerSettings) -> int:
+    def _start(self, request: Fork) -> int:
+        if request.fresh:
+            boot, worker = self._boot, request.worker
+            recipe = Recipe(boot.app, worker, boot.boot_timeout_s, boot.generation_fd)
+            return start_fresh_worker(recipe)
+        assert self._app is not None, "a fork of an application that was not loaded"
         own = (self._reply_fd, self._wake_read, self._wake_write)
-        return fork_worker(self._app, settings, own)
+        return fork_worker(self._app, request.worker, own)
 
     def _reply(self, reply: ForkReply) -> None:
         data = encode(reply)
@@ -157,7 +168,7 @@ def _note(number: int, frame: object) -> None:
 
 
 def boot(spec: str) -> Application:
-    """Load the application and make its memory ready to be shared.
+    """Load the application.
 
     Raises:
         LoadError: It cannot be loaded, or it left a thread or a connection behind, which would
@@ -169,22 +180,28 @@ def boot(spec: str) -> Application:
     while (threads := thread_count()) > 1 and time.monotonic() < deadline:
         time.sleep(0.01)
     if threads > 1:
-        raise LoadError(f"loading {spec} left {threads - 1} threads running; workers fork from one")
+        raise LoadError(
+            f"loading {spec} left {threads - 1} threads running{_thread_names()}; workers are "
+            "forked from one: start threads in the jobs, or set prefork to false"
+        )
     if opened := open_sockets() - sockets:
         raise LoadError(f"loading {spec} left {len(opened)} sockets open; open them in the jobs")
-    gc.collect()
-    gc.freeze()
     return app
 
 
-def own_timeouts_s(app: Application) -> dict[str, float]:
-    """Return the jobs that name a timeout of their own, and it."""
-    found = {}
-    for name in app.job_names:
-        spec = app.find(name)
-        if spec is not None and spec.timeout_s:
-            found[name] = spec.timeout_s
-    return found
+def _thread_names() -> str:
+    """Name the threads that Python knows of beside this one; others have none."""
+    # Late: whoever left no thread behind does without, and so do all workers.
+    import threading
+
+    names = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
+    return f" ({', '.join(names)})" if names else ""
+
+
+def practise(state_dir: Path) -> None:
+    """Run the workers' loop dry; before the application is there, which may change anything."""
+    if not rehearse(state_dir / "rehearsal"):
+        Logbook("fork-server").warning("no rehearsal: workers share less memory")
 
 
 def _read_boot(lines: Lines) -> Boot | None:
@@ -212,16 +229,21 @@ def main(reply_fd: int) -> int:
         return 0
     os.set_inheritable(request.generation_fd, False)
     began = time.monotonic()
+    if request.loads:
+        practise(Path(request.deaths).parent)
     try:
-        app = boot(request.app)
+        app = boot(request.app) if request.loads else None
+        timeouts_s = load_apart(request.app) if app is None else own_timeouts_s(app)
     except LoadError as error:
         if error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
         os.write(reply_fd, encode(BootFailed(str(error))))
         return 1
-    ready = Ready(round(time.monotonic() - began, 3), own_timeouts_s(app))
+    if app is not None:
+        prepare_to_fork()
+    ready = Ready(round(time.monotonic() - began, 3), timeouts_s)
     os.write(reply_fd, encode(ready))
-    ForkServer(app, Path(request.deaths), reply_fd, master).serve(lines)
+    ForkServer(app, request, reply_fd, master).serve(lines)
     return 0
 
 

@@ -16,18 +16,30 @@ class Boot(msgspec.Struct, frozen=True, tag_field="op", tag="boot"):
         app: `module:attribute`.
         deaths: Path of the file that deaths are appended to.
         generation_fd: The lock that this fork server and its workers hold.
+        loads: Whether workers are forked from the loaded application; without, it is only seen
+            whether it loads.
+        boot_timeout_s: Longest time for a worker that loads it itself.
     """
 
     app: str
     deaths: str
     generation_fd: int
+    loads: bool = True
+    boot_timeout_s: float = 60.0
 
 
 class Fork(msgspec.Struct, frozen=True, tag_field="op", tag="fork"):
-    """Start a worker; answered by `Forked` or `ForkFailed` with the same id."""
+    """Start a worker; answered by `Forked` or `ForkFailed` with the same id.
+
+    Attributes:
+        id: Of this request.
+        worker: The worker's settings.
+        fresh: Whether it loads the application itself, in an interpreter of its own.
+    """
 
     id: int
     worker: WorkerSettings
+    fresh: bool = False
 
 
 class Ready(msgspec.Struct, frozen=True, tag_field="op", tag="ready"):

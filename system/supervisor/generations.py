@@ -43,6 +43,7 @@ class ForkServers:
         current: The one that forks, or None while there is none.
         code: How often new code was started, the first start included.
         failure: Why the last restart did not happen, or None.
+        start_failure: Why there is no code at all, or None.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class ForkServers:
         self.current: ForkLink | None = None
         self.code = 1
         self.failure: str | None = None
+        self.start_failure: str | None = None
         self._config = config
         self._directory = directory
         self._fleet = fleet
@@ -97,6 +99,15 @@ class ForkServers:
             BootError: It cannot serve.
             StateDirectoryError: Processes of an earlier supervisor do not end.
         """
+        try:
+            link = await self._boot()
+        except (BootError, StateDirectoryError) as error:
+            self.start_failure = str(error) if self.current is None else None
+            raise
+        self.start_failure = None
+        return link
+
+    async def _boot(self) -> ForkLink:
         code = self._wanted
         link = await start_fork_server(
             self._config.app,
@@ -105,6 +116,7 @@ class ForkServers:
             self._config.boot_timeout_s,
             self._own,
             code,
+            loads=self._config.loads_once(),
         )
         problems = find_job_problems(self._config, link.ready.timeouts_s)
         if problems:

@@ -14,7 +14,7 @@ import trio
 
 from ..client import AsyncClient, BrokerError, Endpoint, calls
 from ..jobs.leasewire import Forget, Hold, Pause, Pops, decode_lease_message
-from .clock import now_us, sleep_until_us
+from .clock import now_us
 from .core.renewal import LeaseWatch, RenewalPolicy, Step
 from .forkwire import Lines
 from .linux import PEER_CREDENTIALS_BYTES, peer_credentials
@@ -25,6 +25,7 @@ _READ_BYTES: Final = 1 << 16
 _INTRODUCTION_S: Final = 1.0
 _BACKLOG: Final = 128
 _US: Final = 1_000_000
+_FAR_US: Final = 1 << 62
 
 
 def listen(path: Path) -> socket.socket:
@@ -51,6 +52,9 @@ def listen(path: Path) -> socket.socket:
 class LeaseService:
     """Renews the leases of workers over one broker client.
 
+    One timer serves all leases: most are forgotten long before anything is due for them, and then
+    cost nothing but their entry.
+
     Args:
         nursery: Where conversations and renewals run.
         client: Asks the broker; its tries end within the policy's timeout.
@@ -73,6 +77,8 @@ class LeaseService:
         self._find = find
         self._log = log
         self._lines: dict[Worker, Lines] = {}
+        self._next_us = _FAR_US
+        self._sooner = trio.Event()
         self.answered_by: Endpoint | None = None
 
     async def serve(self, listener: socket.socket) -> None:
@@ -104,6 +110,9 @@ class LeaseService:
             for line in lines.feed(data):
                 if not self._obey(worker, line):
                     return False
+            if len(data) < _READ_BYTES:
+                # Nothing more was there; an end that follows makes the channel readable again.
+                return True
 
     def forget_worker(self, worker: Worker) -> None:
         """Read a dead worker's last words and end all that is done for it."""
@@ -149,12 +158,12 @@ class LeaseService:
         elif isinstance(message, Forget):
             held = worker.leases.pop(message.lease, None)
             if held is not None:
-                held.scope.cancel()
+                held.stop()
         elif isinstance(message, Pause):
             paused = worker.leases.get(message.lease)
             if paused is not None:
                 paused.is_paused = True
-                paused.scope.cancel()
+                paused.stop()
         elif isinstance(message, Pops):
             worker.failing_since_ns = message.failing_since_ns
         else:
@@ -167,24 +176,57 @@ class LeaseService:
         watch = LeaseWatch(requested_us, round(message.lease_s * _US), now, self._policy)
         replaced = worker.leases.pop(message.lease, None)
         if replaced is not None:
-            replaced.scope.cancel()
+            replaced.stop()
         held = HeldLease(message.lease, message.lease_s, watch)
         worker.leases[message.lease] = held
-        self._nursery.start_soon(self._keep, worker, held)
+        self._expect(watch.next_us)
 
-    async def _keep(self, worker: Worker, held: HeldLease) -> None:
-        """Renew one lease until it is forgotten, or end its worker in time."""
-        with held.scope:
-            while True:
-                await sleep_until_us(held.watch.next_us)
-                step = held.watch.step(now_us())
-                if step is Step.RENEW:
-                    await self._renew(worker, held)
-                elif step is Step.TERM:
-                    self._fence(worker, held, signal.SIGTERM, "cannot be renewed in time")
-                elif step is Step.KILL:
-                    self._fence(worker, held, signal.SIGKILL, "cannot be renewed in time")
-                    return
+    def _expect(self, at_us: int) -> None:
+        """Have `keep` look at the leases at this time at the latest."""
+        if at_us < self._next_us:
+            self._next_us = at_us
+            self._sooner.set()
+
+    async def keep(self) -> None:
+        """Renew every lease in time until it is forgotten, or end its worker; runs for ever."""
+        while True:
+            self._sooner = trio.Event()
+            self._next_us = self._step_due()
+            with trio.move_on_after(max(0, self._next_us - now_us()) / _US):
+                await self._sooner.wait()
+
+    def _step_due(self) -> int:
+        """Do what is due for any lease; return when to look again."""
+        next_us = _FAR_US
+        for worker in self._lines:
+            for held in worker.leases.values():
+                if held.is_over or held.renewal is not None:
+                    continue
+                self._step(worker, held)
+                if not held.is_over and held.renewal is None:
+                    next_us = min(next_us, held.watch.next_us)
+        return next_us
+
+    def _step(self, worker: Worker, held: HeldLease) -> None:
+        now = now_us()
+        if now < held.watch.next_us:
+            return
+        step = held.watch.step(now)
+        if step is Step.RENEW:
+            held.renewal = trio.CancelScope()
+            self._nursery.start_soon(self._keep_one, worker, held, held.renewal)
+        elif step is Step.TERM:
+            self._fence(worker, held, signal.SIGTERM, "cannot be renewed in time")
+        elif step is Step.KILL:
+            self._fence(worker, held, signal.SIGKILL, "cannot be renewed in time")
+            held.stop()
+
+    async def _keep_one(self, worker: Worker, held: HeldLease, scope: trio.CancelScope) -> None:
+        with scope:
+            await self._renew(worker, held)
+        held.renewal = None
+        if not held.is_over:
+            self._expect(held.watch.next_us)
 
     async def _renew(self, worker: Worker, held: HeldLease) -> None:
         requested_us = now_us()

@@ -28,14 +28,16 @@ from .generations import ForkServers
 from .hand_back import HandBackService
 from .leases import LeaseService, listen
 from .logbook import Logbook
+from .maintenance import follow_maintenance
 from .orphans import bury_orphans, kill_orphans
 from .pool_keeping import PoolKeeping
 from .records import PoolState, Status, replace_file
+from .remote_status import open_publisher
 from .sized_pool import build_crews
 from .statedir import StateDirectory
 from .worker_view import view_workers
 
-STATUS_S: Final = 0.25
+STATUS_S: Final = 0.5
 STATUS_S_MIN: Final = 0.02
 KILL_AGAIN_S: Final = 1.0
 KILLS_OF_WORKERS: Final = 5
@@ -86,6 +88,7 @@ class Master:
         self._desk = ControlDesk(
             directory.root, self._instance, self._obey, config.control_ttl_s, log
         )
+        self._publisher = open_publisher(config, self._status, log)
 
     def _fill(self, worker: WorkerSettings) -> WorkerSettings:
         """Add to a worker's settings what is the master's own."""
@@ -105,6 +108,18 @@ class Master:
             StateDirectoryError: Processes of an earlier supervisor do not end (likewise).
             OSError: The lease socket cannot be made.
         """
+        try:
+            await self._live()
+        finally:
+            if self._state == "starting":
+                # It never came to work; whoever looks reads why.
+                self._state = "stopped"
+                self._write_status()
+        self._state = "stopped"
+        self._write_status()
+        self._log.info("stopped")
+
+    async def _live(self) -> None:
         with listen(self._directory.lease_socket()) as listener:
             async with trio.open_nursery() as nursery:
                 leases = LeaseService(
@@ -116,17 +131,20 @@ class Master:
                 )
                 nursery.start_soon(self._watch_signals)
                 nursery.start_soon(self._keep_status)
+                if self._publisher is not None:
+                    nursery.start_soon(self._publisher.keep)
                 nursery.start_soon(self._desk.keep)
+                nursery.start_soon(follow_maintenance, self._directory.root, self._fleet.maintain)
                 nursery.start_soon(leases.serve, listener)
+                nursery.start_soon(leases.keep)
                 await self._serve(leases)
                 nursery.cancel_scope.cancel()
+        if self._publisher is not None:
+            await self._publisher.aclose()
         await self._renewing.aclose()
         await self._handing.aclose()
         await self._pools.aclose()
         self._directory.remove_socket()
-        self._state = "stopped"
-        self._write_status()
-        self._log.info("stopped")
 
     async def _serve(self, leases: LeaseService) -> None:
         """Boot, work, drain, end; returns when no process of this supervisor lives."""
@@ -205,6 +223,7 @@ class Master:
         self._log.info("terminating", reason=reason)
         self._stop_said.set()
         self._change()
+        self._publish()
 
     def _obey(self, action: Action) -> str | None:
         """Do what a request asks, or say why not."""
@@ -218,7 +237,13 @@ class Master:
             self._fleet.resume()
         else:
             self._servers.restart()
+        self._publish()
         return None
+
+    def _publish(self) -> None:
+        """Have the news published at once, where the status is published at all."""
+        if self._publisher is not None:
+            self._publisher.look()
 
     def _present_state(self) -> PoolState:
         if self._state == "running" and self._fleet.paused:
@@ -244,7 +269,10 @@ class Master:
             self._changed = trio.Event()
 
     def _write_status(self) -> None:
-        status = Status(
+        replace_file(self._directory.status, self._status())
+
+    def _status(self) -> Status:
+        return Status(
             t_ns=time.monotonic_ns(),
             master=os.getpid(),
             fork_server=None if self._servers.current is None else self._servers.current.pid,
@@ -256,10 +284,12 @@ class Master:
             code=self._servers.code,
             is_restarting=self._servers.is_restarting,
             restart_failure=self._servers.failure,
+            start_failure=self._servers.start_failure,
+            maintenance=self._fleet.maintenance,
+            has_forced=self._fleet.has_forced,
             heartbeat_timeout_s=self._config.heartbeat_timeout_s,
             not_consuming_after_s=self._config.not_consuming_after_s,
             control_ttl_s=self._config.control_ttl_s,
             controls=self._desk.answered,
             pools=self._pools.status(),
         )
-        replace_file(self._directory.status, status)

@@ -61,6 +61,8 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         restart_backoff_s: See `SupervisorConfig`, for this pool.
         restart_backoff_max_s: Likewise.
         stable_after_s: Likewise.
+        prefork: See `SupervisorConfig`, for this pool.
+        force: Whether it works in maintenance, too.
     """
 
     name: str
@@ -70,6 +72,8 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     restart_backoff_s: float = 1.0
     restart_backoff_max_s: float = 30.0
     stable_after_s: float = 60.0
+    prefork: bool = True
+    force: bool = False
 
     def restart_policy(self) -> RestartPolicy:
         """Return the delays of restarts and the bounds of the circuit."""
@@ -90,6 +94,7 @@ class ControlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         telemetry_ttl_s: How long an observed duration of jobs counts.
         lease_renewal: Whether the workers' leases are renewed.
         coordination: Whether replicas share their targets.
+        remote_status: Whether the status is also published in the broker.
         round_s: Longest time between two heartbeats of a master that is well.
     """
 
@@ -99,4 +104,5 @@ class ControlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     telemetry_ttl_s: float = 300.0
     lease_renewal: bool = True
     coordination: bool = False
+    remote_status: bool = False
     round_s: float = 14.0

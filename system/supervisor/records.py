@@ -22,6 +22,8 @@ Role = Literal["worker", "fork-server"]
 WorkerState = Literal["idle", "prefetched", "running"]
 PoolState = Literal["starting", "running", "pausing", "paused", "terminating", "stopped"]
 
+Maintenance = Literal["off", "entering", "on"]
+
 
 class Death(msgspec.Struct, frozen=True, kw_only=True):
     """One reaped process.
@@ -151,6 +153,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         code: How often new code was started, the first start included.
         is_restarting: Whether new code was asked for and does not have every worker yet.
         restart_failure: Why the last restart did not happen, or None.
+        start_failure: Why no code could be loaded at all, or None.
+        maintenance: `entering` while workers finish because of it.
+        has_forced: Whether a pool works in maintenance, too.
         heartbeat_timeout_s: A status older than this is no sign of life.
         not_consuming_after_s: A worker whose pops have failed for so long does not consume.
         control_ttl_s: How long a request holds that does not say, and how long one may.
@@ -169,6 +174,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     code: int = 1
     is_restarting: bool = False
     restart_failure: str | None = None
+    start_failure: str | None = None
+    maintenance: Maintenance = "off"
+    has_forced: bool = False
     heartbeat_timeout_s: float = 15.0
     not_consuming_after_s: float = 60.0
     control_ttl_s: float = 3600.0

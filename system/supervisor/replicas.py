@@ -62,6 +62,7 @@ class Replicas:
 
     Attributes:
         instance: This replica's id.
+        absent: Scopes that it stays out of for now; its next heartbeat takes it out of them.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Replicas:
         self._known: dict[str, View] = {}
         self._is_reached = True
         self._turn = trio.Lock()
+        self.absent: set[str] = set()
 
     def view(self, scope: str) -> View | None:
         """Return who shares a scope now; see `core.membership.Membership.view`."""
@@ -104,6 +106,10 @@ class Replicas:
                         self._members[scope].unheard()
                     continue
                 for place, scope in enumerate(scopes):
+                    if scope in self.absent:
+                        self._members[scope].left()
+                        self._known.pop(scope, None)
+                        continue
                     self._heard(scope, answers[2 * place + 1], requested_us)
             self._note_reach(errors)
             return not errors
@@ -147,6 +153,8 @@ class Replicas:
             "value": value,
             "ttlSeconds": key_ttl_s(self._settings.ttl_us),
         }
+        if scope in self.absent:
+            put = {"op": "delete", "ns": NAMESPACE, "key": self._key(scope)}
         listing: _Operation = {
             "op": "getPrefix",
             "ns": NAMESPACE,

@@ -67,7 +67,7 @@ def build_crews(
     """
     if isinstance(config.pools, msgspec.UnsetType):
         pool = Pool(config.workers, config.restart_policy(), bugs=bugs)
-        return [Crew("", pool, fill(config.worker))], []
+        return [Crew("", pool, fill(config.worker), is_preforked=config.prefork)], []
     listens = not isinstance(config.control, msgspec.UnsetType) and config.control.event_driven
     pools = [_build_pool(pool, fill, bugs, listens) for pool in config.pools]
     return [crew for pool in pools for crew in pool.crews], pools
@@ -83,8 +83,12 @@ def _build_pool(
     crews = []
     for queue in config.queues[: policy.places]:
         settings = msgspec.structs.replace(
-            config.worker, queue=queue, telemetry=policy.strategy is Strategy.TIME
+            config.worker,
+            queue=queue,
+            queues=config.queues if policy.places < len(config.queues) else (),
+            telemetry=policy.strategy is Strategy.TIME,
         )
         name = f"{config.name}/{queue}"
-        crews.append(Crew(name, Pool(0, config.restart_policy(), bugs=bugs), fill(settings)))
+        slots = Pool(0, config.restart_policy(), bugs=bugs)
+        crews.append(Crew(name, slots, fill(settings), config.prefork, config.force))
     return SizedPool(config, Scaler(policy, listens=listens), tuple(crews))

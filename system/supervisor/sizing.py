@@ -85,6 +85,10 @@ class Sizing:
     def _is_idle(self) -> bool:
         return self._fleet.paused or self._fleet.stopping
 
+    def _working(self) -> list[SizedPool]:
+        """Return the pools that maintenance does not hold."""
+        return [pool for pool in self.pools if not self._fleet.is_held(pool.crews[0])]
+
     async def _pass(self, poll_us: int) -> int:
         """Size whatever is due; return when the next poll is."""
         now = now_us()
@@ -93,10 +97,12 @@ class Sizing:
             # By the schedule, so that a poll that is late by a hair still finds the cooldown over.
             now, poll_us = poll_us, max(now_us(), poll_us + self._interval_us)
             if self._replicas is not None:
+                working = {pool.scope for pool in self._working()}
+                self._replicas.absent = {pool.scope for pool in self.pools} - working
                 await self._replicas.heartbeat()
-            due = [pool for pool in self.pools if pool.scaler.is_due(now)]
+            due = [pool for pool in self._working() if pool.scaler.is_due(now)]
         else:
-            due = [pool for pool in self.pools if _is_woken(pool, now)]
+            due = [pool for pool in self._working() if _is_woken(pool, now)]
         for pool in due:
             await self._size(pool, now)
         return poll_us
@@ -107,7 +113,7 @@ class Sizing:
             return
         queues = pool.config.queues
         depths = await self._depths.read(queues, pool.group)
-        if self._is_idle:
+        if self._is_idle or self._fleet.is_held(pool.crews[0]):
             return
         loads = None if depths is None else self._loads(pool, depths, now)
         pool.depths = {} if depths is None else dict(zip(queues, depths, strict=True))
@@ -161,7 +167,7 @@ class Sizing:
     async def _wait(self, poll_us: int) -> None:
         """Wait for the next poll, a pool that is due before it, or news."""
         dues = [poll_us]
-        for pool in self.pools:
+        for pool in self._working():
             next_us = pool.scaler.next_us()
             # A replica that is woken without a view waits for its heartbeat.
             if next_us is not None and self._share(pool) is not None:

@@ -18,21 +18,30 @@ from .records import WorkerState
 
 @dataclass(slots=True, eq=False)
 class HeldLease:
-    """A lease that a worker holds, and the task that renews it.
+    """A lease that a worker holds.
 
     Attributes:
         lease: Its id.
         seconds: How long each renewal asks for.
         watch: Its schedule.
-        scope: Cancelled when the lease is forgotten or paused, or its worker is dead.
         is_paused: Whether its worker may have released it by now.
+        is_over: Whether nothing is done for it any more: it is forgotten or paused, or its worker
+            is dead or fenced.
+        renewal: The renewal that is under way, or None.
     """
 
     lease: str
     seconds: float
     watch: LeaseWatch
     is_paused: bool = False
-    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    is_over: bool = False
+    renewal: trio.CancelScope | None = None
+
+    def stop(self) -> None:
+        """Renew it no more, and give up a renewal that is under way."""
+        self.is_over = True
+        if self.renewal is not None:
+            self.renewal.cancel()
 
 
 @dataclass(slots=True, eq=False)
@@ -103,7 +112,7 @@ class Worker:
     def stop_renewals(self) -> None:
         """End every renewal; the leases stay listed."""
         for held in self.leases.values():
-            held.scope.cancel()
+            held.stop()
 
     def close_channel(self) -> None:
         """Close the connection; whoever waits on it is woken."""

@@ -8,7 +8,7 @@ import random
 import signal
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from ..jobs.application import Application
@@ -50,10 +50,18 @@ def fork_worker(app: Application, settings: WorkerSettings, inherited_fds: Itera
 def _run_child(
     parent: int, app: Application, settings: WorkerSettings, inherited_fds: Iterable[int]
 ) -> NoReturn:
+    def run() -> int:
+        shed(parent, inherited_fds)
+        return run_worker(app, settings)
+
+    leave_with(run)
+
+
+def leave_with(run: Callable[[], int]) -> NoReturn:
+    """Run a worker and end this process with its status; nothing of the caller's runs any more."""
     code = 1
     try:
-        _shed(parent, inherited_fds)
-        code = run_worker(app, settings)
+        code = run()
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
     except BaseException:  # The worker's last words; nothing above it could report them.
@@ -66,7 +74,13 @@ def _run_child(
             os._exit(code)
 
 
-def _shed(parent: int, inherited_fds: Iterable[int]) -> None:
+def shed(parent: int, inherited_fds: Iterable[int]) -> None:
+    """Become a process on its own: own session, no handlers, no input; two signals wait.
+
+    Args:
+        parent: Who forked this process; it ends when that one has died already.
+        inherited_fds: What it must not keep.
+    """
     os.setsid()
     die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:

@@ -143,6 +143,7 @@ def test_without_links_or_with_links_that_refuse_no_fault_bites() -> None:
         await act.choose()
         with pytest.raises(NoBiteError, match=match):
             await act.bite()
+        assert await act.heal() is not None
 
     trio.run(main, None, "no links")
     trio.run(main, ScriptedLinks(SEEN, "not here"), "not here")

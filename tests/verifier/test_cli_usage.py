@@ -100,7 +100,9 @@ def test_unknown_command_is_one_line() -> None:
 
     assert result.exit_code == 2
     assert "'rum'" in result.stderr
-    assert "choose from: check, doctor, heal, lanes, list, matrix, packets, plan, run" in result.stderr
+    assert (
+        "choose from: check, doctor, heal, lanes, list, matrix, packets, plan, run" in result.stderr
+    )
     assert "\n" not in result.stderr.strip()
 
 

@@ -28,7 +28,8 @@ def test_every_lane_of_the_reference_that_needs_one_supervisor_is_there() -> Non
         "exception-retry exception-once release-and-fail job-timeout memory-limit memory-fatal "
         "worker-kill master-kill stop-short stop-long stop-long-batch backend-restart pause-short "
         "pause-long dispatch-backend-down death-timeout death-sigkill death-release-timeout "
-        "death-release-sigkill poison-messages string-timeout binary-failure fork-in-job"
+        "death-release-sigkill poison-messages string-timeout binary-failure fork-in-job "
+        "job-metrics install-owner"
     )
 
     assert set(wanted.split()) <= LANES.keys()

@@ -41,19 +41,31 @@ def show_packets(folder: Path, around: str, window_s: float, *, as_json: bool) -
         raise UsageError(f"{str(folder)!r} has no capture; record one with verify run --capture")
     spans = spans_of(run, around, window_s)
     origin_ns = read_scenario(run.scenario).origin_ns
+    captured: list[int] = []
     try:
-        rows = list(_rows(run, spans, origin_ns))
+        rows = list(_rows(run, spans, origin_ns, captured))
     except PcapngError as error:
         raise UsageError(str(error)) from None
     moments: list[Json] = [
         {"at_s": _at_s(moment.t_ns, origin_ns), "text": moment.text} for moment in spans.moments
     ]
     if as_json:
-        told: dict[str, Json] = {"around": around, "moments": moments, "messages": list(rows)}
+        told: dict[str, Json] = {
+            "around": around,
+            "moments": moments,
+            "captured_s": [_at_s(t_ns, origin_ns) for t_ns in captured],
+            "messages": list(rows),
+        }
         click.echo(msgspec.json.encode(told))
         return
     for line in _lines(rows, spans, origin_ns):
         click.echo(line)
+    if captured and spans.moments[0].t_ns < captured[0]:
+        begin_s, end_s = (_at_s(t_ns, origin_ns) for t_ns in captured)
+        click.echo(
+            f"what is older than {begin_s:g} s is gone; the capture ends at {end_s:g} s "
+            "(keep more with --set capture_mib=N)"
+        )
 
 
 def _mono_ns(row: dict[str, Json]) -> int:
@@ -75,9 +87,13 @@ def services_of(run: RunPaths) -> dict[int, str]:
     return services
 
 
-def _rows(run: RunPaths, spans: Spans, origin_ns: int) -> Iterator[dict[str, Json]]:
+def _rows(
+    run: RunPaths, spans: Spans, origin_ns: int, captured: list[int]
+) -> Iterator[dict[str, Json]]:
+    """The messages that are meant; `captured` gets the first and the last time of all."""
     streams = Streams(services_of(run))
     for item in streams.items(read_folder(run.capture)):
+        captured[:] = [captured[0] if captured else item.mono_ns, item.mono_ns]
         if spans.cover(item.mono_ns):
             yield _row(item, origin_ns)
 

@@ -17,6 +17,8 @@ _IPV4: Final = b"\x08\x00"
 _TCP: Final = 6
 _HEADER: Final = struct.Struct(">III")
 _BUFFER_BYTES_MAX: Final = 128 << 20
+_EARLY_MAX: Final = 64
+_MASK: Final = 0xFFFFFFFF
 _FLAGS: Final = ((2, "syn"), (1, "fin"), (4, "rst"))
 _HTTP: Final = re.compile(rb"(?:[A-Z]{3,7} (\S+) HTTP/1\.[01]|HTTP/1\.[01] (\d{3}))[^\r\n]*\r\n")
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
@@ -82,10 +84,47 @@ def segment_of(seen: Seen) -> Segment | None:
 
 @dataclass(slots=True)
 class _Stream:
-    """One direction of a connection on one interface."""
+    """One direction of a connection on one interface.
+
+    Attributes:
+        next_seq: The number of the byte that comes next; None before the first.
+        buffer: What has come in order and was not taken.
+        early: What has come before its turn, by number.
+    """
 
     next_seq: int | None = None
     buffer: bytearray = field(default_factory=bytearray)
+    early: dict[int, bytes] = field(default_factory=dict)
+
+    def add(self, seq: int, data: bytes) -> bool:
+        """Take a segment, which may come early, late or again; whether the buffer has grown."""
+        if self.next_seq is None:
+            self.next_seq = seq
+        if len(data) > len(self.early.get(seq, b"")):
+            self.early[seq] = data
+        grown = self._take_ready(self.next_seq)
+        if not grown and len(self.early) > _EARLY_MAX:
+            # What is missing never comes: go on behind it.
+            self.buffer.clear()
+            begun = self.next_seq
+            grown = self._take_ready(min(self.early, key=lambda at: (at - begun) & _MASK))
+        if len(self.buffer) > _BUFFER_BYTES_MAX:
+            self.buffer.clear()
+        return grown
+
+    def _take_ready(self, next_seq: int) -> bool:
+        before = next_seq
+        while True:
+            # Half of all numbers are behind any other one.
+            ready = [at for at in self.early if (next_seq - at) & _MASK <= _MASK >> 1]
+            if not ready:
+                break
+            for at in sorted(ready, key=lambda at: (at - next_seq) & _MASK):
+                fresh = self.early.pop(at)[(next_seq - at) & _MASK :]
+                self.buffer += fresh
+                next_seq = (next_seq + len(fresh)) & _MASK
+        self.next_seq = next_seq
+        return next_seq != before
 
 
 class Streams:
@@ -117,35 +156,17 @@ class Streams:
             if segment.flags & bit:
                 yield Item(segment.seen, dialled, service, flag)
         if segment.flags & 2:
-            self._streams[key] = _Stream((segment.seq + 1) & 0xFFFFFFFF)
+            self._streams[key] = _Stream((segment.seq + 1) & _MASK)
         if not segment.data:
             return
         stream = self._streams.setdefault(key, _Stream())
-        if not _append(stream, segment):
+        if not stream.add(segment.seq, segment.data):
             return
         take = _take_frame if service == "peer" else _take_http
         while (found := take(stream.buffer)) is not None:
             kind, data, text = found
             if kind:
                 yield Item(segment.seen, dialled, service, kind, data, text)
-
-
-def _append(stream: _Stream, segment: Segment) -> bool:
-    """Add what is new; a gap begins the stream anew. Whether there was anything new."""
-    data = segment.data
-    if stream.next_seq is not None:
-        ahead = (segment.seq - stream.next_seq) & 0xFFFFFFFF
-        if ahead > 1 << 31:
-            data = data[(1 << 32) - ahead :]
-        elif ahead:
-            stream.buffer.clear()
-    if not data:
-        return False
-    if len(stream.buffer) > _BUFFER_BYTES_MAX:
-        stream.buffer.clear()
-    stream.buffer += data
-    stream.next_seq = (segment.seq + len(segment.data)) & 0xFFFFFFFF
-    return True
 
 
 def _take_frame(buffer: bytearray) -> tuple[str, bytes, str] | None:

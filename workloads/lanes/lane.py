@@ -169,6 +169,10 @@ class Lane:
         killed_max: See `LaneContract`.
         waives: Rules of the delivery contract that do not hold here, and why.
         refuses_at_once: What is not a job is given up without a run.
+        counts: Jobs processed and jobs failed that the broker is to have counted when the first
+            jobs are over, and at the end; empty where it is not asked.
+        strangers: Once a job has started, a supervisor is started in a state directory of each of
+            these kinds, and is to be refused; what comes after is dispatched then.
         not_in: Profiles that it does not run in, and why.
     """
 
@@ -197,6 +201,8 @@ class Lane:
     killed_max: int | None = None
     waives: Mapping[str, str] = field(default_factory=dict)
     refuses_at_once: bool = False
+    counts: tuple[tuple[int, int], ...] = ()
+    strangers: tuple[str, ...] = ()
     not_in: Mapping[str, str] = field(default_factory=dict)
 
 

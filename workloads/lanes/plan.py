@@ -11,7 +11,12 @@ from typing import Final
 import msgspec
 
 from ...checkers.contract import Contract
-from ...checkers.lane_contract import JobsExpected, LaneContract, ProbesExpected
+from ...checkers.lane_contract import (
+    CountsExpected,
+    JobsExpected,
+    LaneContract,
+    ProbesExpected,
+)
 from ...histories.attempts import payload_digest
 from ...histories.ops import Json
 from .application import LANE_JOB, LanePayload
@@ -108,6 +113,8 @@ class LanePlan:
             killed_max=lane.killed_max,
             restarts=int(lane.restart is not None),
             probes=self._probes(),
+            counts=tuple(CountsExpected(processed=p, failed=f) for p, f in lane.counts),
+            strangers=lane.strangers,
         )
 
     def _probes(self) -> ProbesExpected | None:

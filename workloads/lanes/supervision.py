@@ -71,4 +71,38 @@ SUPERVISION: Final = (
         margin_s=4,
         deaths_max=0,
     ),
+    Lane(
+        name="job-metrics",
+        sentence="eight jobs are done and seven fail, then eight more; the broker counts them so",
+        groups=(
+            Group(name="done", jobs=8, work_s=1, runs=(1,)),
+            Group(
+                name="fails",
+                jobs=7,
+                acts=("throw",),
+                tries=1,
+                ends="failed",
+                runs=(1,),
+                pickups=(1,),
+                cause="exception",
+            ),
+            Group(name="more", jobs=8, work_s=1, when="after", runs=(1,)),
+        ),
+        counts=((8, 7), (16, 7)),
+        lane_s=30,
+        deaths_max=0,
+    ),
+    Lane(
+        name="install-owner",
+        sentence="supervisors are started in state directories that are not theirs alone, while "
+        "the rightful one works",
+        groups=(
+            Group(name="work", jobs=4, work_s=10, runs=(1,)),
+            Group(name="after", jobs=2, work_s=1, when="after", runs=(1,)),
+        ),
+        strangers=("another user's", "open to others", "a link", "in use"),
+        lane_s=60,
+        margin_s=10,
+        deaths_max=0,
+    ),
 )

@@ -6,12 +6,11 @@ import time
 import uuid
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 import msgspec
 
 from ...client import (
-    AsyncClient,
     BrokerError,
     Call,
     PushResult,
@@ -25,6 +24,9 @@ from ..callbacks import CallbackRef, callback_link
 from ..dispatch import Dispatch, DispatchOptions, Step, prepare_dispatch
 from ..links import Link
 from .state import KEEP_S, BatchState, Occasion, put
+
+if TYPE_CHECKING:
+    from ...client import AsyncClient
 
 Calls = Generator[Call[Any], Any, None]
 """What is to be asked, one after the other; each is sent the answer."""

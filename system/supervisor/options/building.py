@@ -41,6 +41,7 @@ def build_config(options: Options) -> SupervisorConfig:
             telemetry_ttl_s=master.telemetry_ttl_s,
             lease_renewal=driver.lease_renewal,
             coordination=master.coordination,
+            remote_status=master.remote_status,
             round_s=loop_budget_s(options),
         ),
     )
@@ -88,6 +89,8 @@ def _pool(name: str, pool: PoolOptions, options: Options) -> PoolConfig:
         restart_backoff_s=pool.restart_backoff_s,
         restart_backoff_max_s=pool.restart_backoff_max_s,
         stable_after_s=pool.stable_after_s,
+        prefork=options.master.prefork if pool.prefork is None else pool.prefork,
+        force=pool.force,
     )
 
 
@@ -116,6 +119,7 @@ def _worker(pool: PoolOptions, options: Options) -> WorkerSettings:
         max_jobs=pool.max_jobs,
         max_time_s=pool.max_time_s,
         memory_mib=pool.memory_mib,
+        quiet=pool.quiet,
         failed_store=driver.failed_store,
         try_timeout_s=driver.request_timeout_s,
         deadline_s=driver.request_tries * driver.request_timeout_s + sum(waits_s),

@@ -29,8 +29,6 @@ def find_conflicts(options: Options) -> Iterator[Finding]:
     for name, pool in options.pools.items():
         yield from _check_size(f"pools.{name}", pool)
         yield from _check_times(f"pools.{name}", pool, options)
-        yield from _check_unserved_pool(f"pools.{name}", pool)
-    yield from _check_unserved(options)
 
 
 def find_doubts(options: Options) -> Iterator[Finding]:
@@ -127,7 +125,8 @@ def _check_driver(options: Options) -> Iterator[Finding]:
         yield (f"driver.{name}",), f"driver.{error}"
     for endpoint in driver.endpoints:
         host, colon, port = endpoint.rpartition(":")
-        if not (host and colon and port.isdecimal() and 0 < int(port) < 65536):
+        is_port = port.isdecimal() and 0 < int(port) < 65536
+        if not (host and colon and is_port) or "/" in host:
             yield (
                 ("driver.endpoints",),
                 f"driver.endpoints holds {endpoint!r}; want host:port",
@@ -174,10 +173,13 @@ def _check_size(path: str, pool: PoolOptions) -> Iterator[Finding]:
 
 def _check_times(path: str, pool: PoolOptions, options: Options) -> Iterator[Finding]:
     driver, lease = options.driver, f"{path}.retry_after_s"
-    if pool.retry_after_s <= pool.timeout_s:
+    # The broker counts whole seconds of a lease.
+    lease_s = int(pool.retry_after_s)
+    has = "" if lease_s == pool.retry_after_s else f", which is a lease of {lease_s}"
+    if lease_s <= pool.timeout_s:
         yield (
             (lease, f"{path}.timeout_s"),
-            f"{lease} is {pool.retry_after_s:g}; it must exceed timeout_s, {pool.timeout_s:g}",
+            f"{lease} is {pool.retry_after_s:g}{has}; it must exceed timeout_s, {pool.timeout_s:g}",
         )
     if not driver.lease_renewal:
         return
@@ -185,39 +187,12 @@ def _check_times(path: str, pool: PoolOptions, options: Options) -> Iterator[Fin
     endpoints = len(driver.endpoints)
     needed_s = interval_s + 2 * driver.renewal_timeout_s * endpoints + _RETRY_S
     needed_s += driver.renewal_grace_s + driver.renewal_margin_s
-    if needed_s >= pool.retry_after_s:
+    if needed_s >= lease_s:
         names = ("interval_s", "timeout_s", "grace_s", "margin_s")
         yield (
             (lease, "driver.endpoints", *(f"driver.renewal_{name}" for name in names)),
-            f"{lease} is {pool.retry_after_s:g}; it must exceed {needed_s:g}: renewal interval "
-            f"{interval_s:g} + 2 × ({driver.renewal_timeout_s:g} × {endpoints} endpoints) + "
-            f"{_RETRY_S:g} + grace {driver.renewal_grace_s:g} + margin "
+            f"{lease} is {pool.retry_after_s:g}{has}; it must exceed {needed_s:g}: renewal "
+            f"interval {interval_s:g} + 2 × ({driver.renewal_timeout_s:g} × {endpoints} "
+            f"endpoints) + {_RETRY_S:g} + grace {driver.renewal_grace_s:g} + margin "
             f"{driver.renewal_margin_s:g}",
         )
-
-
-def _check_unserved(options: Options) -> Iterator[Finding]:
-    """Refuse what this supervisor does not do, rather than pretend."""
-    master = options.master
-    if not master.prefork:
-        yield ("master.prefork",), "master.prefork is false; workers are always forked"
-    if master.remote_status:
-        yield (
-            ("master.remote_status",),
-            "master.remote_status is true; the status is a file, and is not published",
-        )
-
-
-def _check_unserved_pool(path: str, pool: PoolOptions) -> Iterator[Finding]:
-    if pool.prefork is False:
-        yield (f"{path}.prefork",), f"{path}.prefork is false; workers are always forked"
-    if pool.balance == "off" and len(pool.queues) > 1:
-        yield (
-            (f"{path}.balance", f"{path}.queues"),
-            f"{path}.balance is off with {len(pool.queues)} queues; a worker pops one: want auto "
-            "or simple, or one queue",
-        )
-    if pool.force:
-        yield (f"{path}.force",), f"{path}.force is true; there is no maintenance mode to ignore"
-    if not pool.quiet:
-        yield (f"{path}.quiet",), f"{path}.quiet is false; workers print nothing about jobs"

@@ -35,7 +35,8 @@ class MasterOptions(msgspec.Struct, frozen=True, kw_only=True):
         telemetry_ttl_s: How long an observed duration of jobs counts.
         boot_timeout_s: Longest time for the application to load.
         remote_status: Whether the status is published through the broker.
-        prefork: Whether workers are forked from a process that has loaded the application.
+        prefork: Whether workers are forked from a process that has loaded the application; if not,
+            each loads it itself.
         event_driven: Whether new messages wake pools between polls.
         lease_service: Whether the master renews leases.
         coordination: Whether replicas share their targets.
@@ -52,7 +53,7 @@ class MasterOptions(msgspec.Struct, frozen=True, kw_only=True):
     telemetry_ttl_s: Duration = 300.0
     boot_timeout_s: Duration = 60.0
     remote_status: bool = False
-    prefork: bool = True
+    prefork: bool = False
     event_driven: bool = False
     lease_service: bool = True
     coordination: bool = False

@@ -101,6 +101,7 @@ def gather(file: Path | None, environment: Mapping[str, str], flags: Sequence[st
             sources.pools.append(key.pool)
     if not sources.pools:
         sources.pools.append(DEFAULT_POOL)
+    _check_stems(sources)
     _read_environment(sources, environment)
     for key, text in set_by_flag:
         sources.given.append(Given(key, read_text(text, key.kind), "flag"))
@@ -142,6 +143,17 @@ def _check_pool(sources: Sources, pool: str) -> bool:
         f"pool name {pool!r} is not allowed; want 1 to 64 letters, digits, - or _, no - or _ first"
     )
     return False
+
+
+def _check_stems(sources: Sources) -> None:
+    first: dict[str, str] = {}
+    for pool in sources.pools:
+        other = first.setdefault(_stem("pools", pool), pool)
+        if other != pool:
+            sources.problems.append(
+                f"pool names {other!r} and {pool!r} have the same variables, "
+                f"{_stem('pools', pool)}…; name one otherwise"
+            )
 
 
 def _take_table(sources: Sources, section: str, pool: str, table: dict[str, object]) -> None:

@@ -51,6 +51,9 @@ def describe(kind: Any) -> str:
     members, meta, is_optional = parts(kind)
     words = [_name(member) for member in members]
     bounds = _bounds(meta)
+    if meta is not None and meta.min_length:
+        words[0] = words[0].replace("a list of", "a list of one or more", 1)
+        words[0] = words[0].replace("a text", "a text that is not empty", 1)
     if bounds and get_origin(members[0]) is not tuple and members[0] is not str:
         words[0] = f"{words[0]}, {bounds}"
     if is_optional:

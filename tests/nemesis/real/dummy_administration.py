@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import trio
@@ -19,6 +19,7 @@ class DummyAdministration:
         self._folder = folder
         self.refuses: dict[str, int] = {}
         self.asked: list[str] = []
+        self.within: dict[str, tuple[str, ...]] = {}
         self.wiped: list[str] = []
         self.probes: list[int] = []
         self.answer: Callable[[str], int | None] = lambda _: 400
@@ -49,3 +50,6 @@ class DummyAdministration:
         self.wiped.append(node)
         shutil.rmtree(self._folder(node), ignore_errors=True)
         return 4711
+
+    def start_within(self, node: str, command: Sequence[str]) -> None:
+        self.within[node] = tuple(command)

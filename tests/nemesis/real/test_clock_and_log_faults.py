@@ -13,6 +13,7 @@ import trio
 from atleastonce.nemesis.clock_act import step_us
 from atleastonce.nemesis.fault import Fault
 from atleastonce.nemesis.log_act import Damage
+from atleastonce.nemesis.time_act import within
 
 from .applying import SETTINGS, apply, fault
 from .dummy_world import DummyWorld
@@ -223,3 +224,18 @@ def test_a_clock_that_does_not_show_it_is_no_bite(
     (result,) = apply(world, tmp_path, moved(kind, "all"), settings=quick)
     assert not result.bit
     assert set(world.errors_us.values()) == {0}
+
+
+def test_a_node_that_keeps_the_common_monotonic_clock_is_no_bite(
+    world: DummyWorld, tmp_path: Path
+) -> None:
+    quick = msgspec.structs.replace(SETTINGS, exit_wait_s=0.3)
+    (result,) = apply(world, tmp_path, moved("shift-monotonic", "n2", shift_s=60), settings=quick)
+    assert not result.bit
+    assert "was not seen with a monotonic clock of its own" in result.reason
+    assert world.started == ["n2", "n2"]
+    assert world.desk.within == {"n2": ()}
+
+
+def test_a_node_is_told_its_own_monotonic_clock_by_the_command_that_starts_it() -> None:
+    assert within(3600) == ("unshare", "--time", "--monotonic=3600", "--")

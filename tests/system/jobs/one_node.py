@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -31,6 +30,7 @@ from atleastonce.system.jobs import (
     queue_size,
     run_worker,
 )
+from atleastonce.verifier.children import PortHold
 
 DEADLINE_S = 30.0
 
@@ -47,10 +47,9 @@ class OneNode:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-        client, peer = [("127.0.0.1", holder.getsockname()[1]) for holder in holders]
-        for holder in holders:
-            holder.close()
+        self._hold = PortHold()
+        ports = self._hold.take(["n1"], 0)["n1"]
+        client, peer = ("127.0.0.1", ports.client), ("127.0.0.1", ports.peer)
         token = folder / "token"
         token.write_text("t" * 32)
         token.chmod(0o600)
@@ -83,6 +82,7 @@ class OneNode:
         self.client.close()
         self._process.kill()
         self._process.wait()
+        self._hold.close()
 
 
 class Site:

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 import trio
 
-from atleastonce.system.client import AsyncClient
+from atleastonce.system.client import AsyncClient, SyncClient
 from atleastonce.system.jobs import (
     AfterCommit,
     Application,
     Dispatcher,
     JobContext,
+    SyncDispatcher,
     flush_outbox,
     notification,
     queued_listener,
@@ -169,9 +170,11 @@ def test_workers_take_the_option_from_their_settings(
 
     @site.app.job("place")
     def place(context: JobContext, payload: object) -> None:
+        # The test's own connections are not for a process that was forked from it.
+        dispatcher = SyncDispatcher(SyncClient([site.node.endpoint]))
         with closing(sqlite3.connect(site.folder / "worker.db")) as mine:
-            with site.dispatcher.after_commit(mine):
-                status = site.dispatcher.dispatch(app, "note", 1).status
+            with dispatcher.after_commit(mine):
+                status = dispatcher.dispatch(app, "note", 1).status
             site.log("status", status)
 
     site.dispatcher.dispatch(site.app, "place", None)

@@ -11,6 +11,7 @@ import pytest
 
 from atleastonce.system.jobs import JobContext
 from atleastonce.system.jobs.exitmark import ExitMark, take_mark
+from atleastonce.system.jobs.leasewire import Shutdown
 
 from .machine_broker import Asked, Fault, MachineBroker
 from .worker_process import Bench
@@ -179,6 +180,33 @@ def test_worker_killed_while_it_hands_back_still_owes_it_and_once_is_enough(
     body = hand_back_operations(debt)
     again = broker.ask("POST", "/api/v1/transaction", decoded(body))
     assert again["success"] is (fault is Fault.LOSE_REQUEST)
+    assert sorted(broker.pop_all()) == [("b", 1), ("c", 1), ("d", 1)]
+
+
+@pytest.mark.parametrize("fault", [Fault.HOLD, Fault.HOLD_ANSWER])
+def test_worker_killed_while_it_waits_for_its_last_ack_still_owes_the_rest(
+    bench: Bench, broker: MachineBroker, fault: Fault
+) -> None:
+    from atleastonce.system.jobs.debts import hand_back_operations
+    from atleastonce.system.jobs.journal import read_debts
+
+    broker.fault = lambda asked: fault if asked.kind == "ack" else None
+    queue_four(broker)
+    bench.listen()
+    pid = bench.start(prefetch=4, ack_async=True, settle_timeout_s=15.0)
+    bench.accept()
+    bench.wait_for_records("AttemptStarting", 1)
+    os.kill(pid, signal.SIGTERM)
+    bench.gate.open()
+    bench.wait_for(lambda: Shutdown in {type(m) for m in bench.lease_messages()})
+    os.kill(pid, signal.SIGKILL)
+    bench.wait_exit(pid)
+    broker.fault = lambda _: None
+    broker.release()
+    (debt,) = read_debts(bench.states, pid).debts
+    assert (debt.ran, debt.unstarted) == ((), ("b", "c", "d"))
+    answer = broker.ask("POST", "/api/v1/transaction", decoded(hand_back_operations(debt)))
+    assert answer["success"], answer
     assert sorted(broker.pop_all()) == [("b", 1), ("c", 1), ("d", 1)]
 
 

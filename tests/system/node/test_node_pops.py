@@ -272,3 +272,26 @@ def test_an_expired_lease_wakes_a_parked_pop() -> None:
         assert 1.9 < trio.current_time() - began < 2.1
 
     run_virtual(scenario)
+
+
+def test_a_push_and_the_claim_of_what_it_stores_are_one_entry() -> None:
+    async def scenario(cluster: VirtualCluster) -> None:
+        leader = await cluster.leader()
+        popped: list[Any] = []
+
+        async def wait() -> None:
+            popped.append((await leader.pop("q", wait="true", timeout=30000))[1])
+
+        await leader.pop("q")
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(wait)
+            await trio.sleep(1)
+            before = leader.counters.proposals
+            for at in range(3):
+                items = {"queue": "q", "partition": f"p{at}", "payload": at}
+                await leader.call("POST", "/api/v1/push", {"items": [items]})
+        assert sorted(each["messages"][0]["data"] for each in popped) == [0, 1, 2]
+        assert leader.counters.proposals - before == 3
+
+    run_virtual(scenario)

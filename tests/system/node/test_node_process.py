@@ -232,3 +232,28 @@ def test_a_killed_node_resets_its_clients_and_a_stopped_one_ends_in_order(
             else:
                 assert client.recv(1) == received
         node.wait()
+
+
+def test_a_node_that_gets_no_memory_ends_with_status_72_and_has_what_it_acknowledged(
+    make_cluster: MakeCluster,
+) -> None:
+    cluster = make_cluster(1)
+    cluster.start()
+    node = cluster.nodes["n1"]
+    client = node.client()
+    assert client.push("q", "x")[0] == 201
+    assert node.process is not None
+    pid = node.process.pid
+    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[0])
+    _, hard = resource.prlimit(pid, resource.RLIMIT_AS)
+    resource.prlimit(pid, resource.RLIMIT_AS, (pages * resource.getpagesize(), hard))
+    body = {"items": [{"queue": "q", "payload": "y" * 40_000_000}]}
+    with pytest.raises((OSError, http.client.HTTPException)):
+        client.call("POST", "/api/v1/push", body)
+    assert node.wait() == 72
+    client.hang_up()
+    node.start()
+    cluster.wait_healthy()
+    client = node.client()
+    assert drain(client, "q") == ["x"]
+    client.hang_up()

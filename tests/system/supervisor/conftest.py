@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from .one_node import one_node
+from .pooled import Pooled
 from .scripted_broker import ScriptedBroker
 from .supervised import Supervised
 
@@ -24,3 +26,12 @@ def supervised(tmp_path: Path, broker: ScriptedBroker) -> Iterator[Supervised]:
     made = Supervised(tmp_path, broker.port)
     yield made
     made.end()
+
+
+@pytest.fixture
+def pooled(tmp_path: Path) -> Iterator[Pooled]:
+    """A supervisor of pools that is not started yet, on a real node."""
+    with one_node(tmp_path) as port:
+        made = Pooled(tmp_path, port)
+        yield made
+        made.end()

@@ -245,6 +245,30 @@ def test_nine_scopes_are_three_calls_and_leaving_removes_every_key(cluster: Clus
     seen.hang_up()
 
 
+def test_a_replica_is_out_of_the_scopes_that_it_stays_away_from_until_it_comes_back(
+    cluster: Cluster,
+) -> None:
+    seen = cluster.nodes["n1"].client()
+
+    async def go(client: CountingClient) -> None:
+        one, other = make(client, ["s", "t"], "a"), make(client, ["s", "t"], "b")
+        for replicas in (one, other, one):
+            assert await replicas.heartbeat()
+        one.absent = {"s"}
+        assert await one.heartbeat()
+        assert await other.heartbeat()
+        assert keys(seen) == [f"{PREFIX}/s/b", f"{PREFIX}/t/a", f"{PREFIX}/t/b"]
+        views = [one.view("s"), one.view("t"), other.view("s")]
+        assert [view and view.members for view in views] == [None, ("a", "b"), ("b",)]
+        one.absent = set()
+        assert await one.heartbeat()
+        assert (view := one.view("s")) is not None
+        assert view.members == ("a", "b")
+
+    on(cluster, go)
+    seen.hang_up()
+
+
 def test_of_a_hundred_and_one_replicas_one_is_in_reserve_and_the_shares_add_up(
     cluster: Cluster,
 ) -> None:

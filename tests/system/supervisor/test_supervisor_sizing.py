@@ -36,6 +36,7 @@ class StubReplicas:
     def __init__(self, view: View | None) -> None:
         self.seen = view
         self.calls: list[str] = []
+        self.absent: set[str] = set()
 
     def view(self, scope: str) -> View | None:
         return self.seen
@@ -188,6 +189,31 @@ def test_a_paused_fleet_is_not_sized_and_its_replicas_are_left(
 
     sized(tmp_path, StubBroker(), play, replicas=replicas, listens=True, monkeypatch=monkeypatch)
     assert replicas.calls[-1] == "leave"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_maintenance_holds_a_pool_and_takes_it_from_its_replicas_unless_it_is_forced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, force: bool
+) -> None:
+    replicas = StubReplicas(View("a", ("a",)))
+
+    async def play(loop: Sizing, fleet: Fleet, broker: StubBroker) -> None:
+        for crew in loop.pools[0].crews:
+            crew.is_forced = force
+        await wait(1)
+        fleet.maintain(True)
+        broker.depths["mail"] = 90
+        loop.wake({"mail"})
+        asked = len(broker.asked)
+        before = active(loop.pools[0])
+        await wait(30)
+        assert (len(broker.asked) > asked, active(loop.pools[0]) != before) == (force, force)
+        assert replicas.absent == (set() if force else {"scope"})
+        fleet.maintain(False)
+        await wait(4)
+        assert (replicas.absent, len(broker.asked) > asked) == (set(), True)
+
+    sized(tmp_path, StubBroker(), play, replicas=replicas, listens=True, monkeypatch=monkeypatch)
 
 
 def test_replicas_split_the_target_and_cover_different_queues(

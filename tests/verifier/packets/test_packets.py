@@ -81,6 +81,19 @@ def test_frames_come_out_whole_however_the_stream_was_cut(cuts: list[int], dropp
     assert len(late) >= 4
 
 
+@given(st.data())
+def test_segments_that_come_early_late_or_again_make_the_same_stream(data: st.DataObject) -> None:
+    stream = (APPEND + ANSWER) * 2
+    sizes = range(0, len(stream), 37)
+    order = data.draw(st.permutations(list(sizes)))
+    repeated = data.draw(st.lists(st.sampled_from(list(sizes)), max_size=5))
+    base = data.draw(st.sampled_from([1, (1 << 32) - 50]))
+    opened = Seen("n1>n2 sent", 0, frame_of((1, 4711), (2, 6001), base - 1, 0, 2, b""), "")
+    packets = [seen_of(stream[at : at + 37], base + at) for at in [*order, *repeated]]
+    items = list(Streams({6001: "peer"}).items([opened, *packets]))
+    assert [item.data for item in items if item.kind == "frame"] == [APPEND, ANSWER] * 2
+
+
 def make_run(folder: Path) -> Path:
     run = folder / "run"
     (run / "nodes").mkdir(parents=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import socket
 import subprocess
 import sys
 import time
@@ -18,17 +17,12 @@ from atleastonce.system.client import BrokerError, ClientOptions, Endpoint, Sync
 from atleastonce.system.jobs import ConnectionSettings, SyncDispatcher
 from atleastonce.system.jobs.dispatch import DispatchResult
 from atleastonce.system.jobs.shared_state import SharedState
+from atleastonce.verifier.children import PortHold
 
 from ..worker_process import Bench
 
 PATIENCE_S = 60.0
 GROUP = "jobs"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_until(condition: Callable[[], bool], what: str = "it") -> None:
@@ -42,14 +36,16 @@ class OneNode:
     """A cluster of one real node in a process of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.endpoint = Endpoint("127.0.0.1", free_port())
+        self._hold = PortHold()
+        ports = self._hold.take(["n1"], 0)["n1"]
+        self.endpoint = Endpoint("127.0.0.1", ports.client)
         (folder / "token").write_text("t" * 32)
         (folder / "token").chmod(0o600)
         config = {
             "node": "n1",
             "data_dir": str(folder / "n1"),
             "client": [self.endpoint.host, self.endpoint.port],
-            "peers": {"n1": ["127.0.0.1", free_port()]},
+            "peers": {"n1": ["127.0.0.1", ports.peer]},
             "token_file": str(folder / "token"),
             "log_file": str(folder / "n1.log"),
             "die_with_parent": True,
@@ -73,6 +69,7 @@ class OneNode:
         self.client.close()
         self.process.kill()
         self.process.wait()
+        self._hold.close()
 
 
 class NodeQueue:

@@ -145,6 +145,21 @@ def test_pools_come_in_order_of_declaration_and_variables_find_them(tmp_path: Pa
         (("pools.q.min_processes_per_queue=1", "pools.q.balance=simple"), ["only 0 is allowed"]),
         (("pools.q.restart_backoff_max_s=0.5",), ["restart_backoff_max_s is 0.5", "1"]),
         (("driver.endpoints=nowhere",), ["'nowhere'", "host:port"]),
+        (("driver.endpoints=http://h:1",), ["'http://h:1'", "host:port"]),
+        (("driver.consumer_group=",), ["consumer_group is ''", "a text that is not empty"]),
+        (
+            ("pools.q.retry_after_s=60.9", "pools.q.timeout_s=60.5"),
+            ["retry_after_s is 60.9, which is a lease of 60;", "timeout_s, 60.5"],
+        ),
+        (
+            (
+                "driver.lease_renewal=on",
+                "driver.renewal_interval_s=46.5",
+                "pools.q.retry_after_s=60.9",
+                "pools.q.timeout_s=30",
+            ),
+            ["retry_after_s is 60.9, which is a lease of 60;", "exceed 60.5"],
+        ),
         (("driver.partitions=1025",), ["1025", "1 to 1024"]),
         (("driver.prefetch=1001",), ["1001", "1 to 1000 or auto"]),
         (("pools.q.tries=-1",), ["-1", "0 or more"]),
@@ -154,9 +169,12 @@ def test_pools_come_in_order_of_declaration_and_variables_find_them(tmp_path: Pa
         (("pools.q.no_such=1",), ["pools.q.no_such", "no such option"]),
         (("nowhere.app=1",), ["nowhere.app", "no such option"]),
         (("pools.-q.tries=1",), ["'-q'", "letters"]),
+        (
+            ("pools.a-b.tries=1", "pools.A_b.tries=2"),
+            ["'a-b' and 'A_b' have the same variables, ATLEASTONCE_POOL_A_B_"],
+        ),
+        (("driver.key=/k",), ["driver.key: authority is missing"]),
         (("master.app",), ["no value", "KEY=VALUE"]),
-        (("master.prefork=false",), ["always forked"]),
-        (("master.remote_status=true",), ["not published"]),
         (("driver.bulk_batch=0",), ["driver.bulk_batch is 0", "1 or more or none"]),
     ],
 )
@@ -194,7 +212,7 @@ def test_all_problems_come_at_once_and_bad_values_cause_no_further_ones() -> Non
         ("[master]\npoll_intervall_s = 1", "did you mean poll_interval_s?"),
         ('[master]\npoll_interval_s = "1"', "master.poll_interval_s is '1' (file): want a number"),
         ('[pools."a b"]\n', "'a b'"),
-        ("[pools.q]\nqueues = []", "want a list of texts"),
+        ("[pools.q]\nqueues = []", "want a list of one or more texts"),
     ],
 )
 def test_a_file_that_is_wrong_is_refused_by_name(tmp_path: Path, toml: str, words: str) -> None:
