@@ -80,10 +80,11 @@ def _judge_starts(job: Job, expected: JobsExpected, world: World) -> Iterator[Fi
     most = 0 if expected.ends == "refused" else expected.starts_max
     first_ns = runs[0].start_ns if runs else world.facts.end_ns
     last_ns = runs[-1].start_ns if runs else world.facts.end_ns
+    last_end_ns = max((run.end_ns for run in runs), default=NEVER_NS)
     if not least <= len(runs) <= most:
         span = f"{least}" if least == most else f"{least} to {most}"
         text = f"it started {len(runs)} times; the lane expects {span}"
-        doubt = _lease_doubt(job, world) if len(runs) > most else None
+        doubt = _lease_doubt(job, world) if len(runs) > most else late_fault(world, last_end_ns)
         yield Finding("lane-starts", job.number, text, first_ns, last_ns, doubt=doubt)
         return
     numbers = tuple(run.attempt for run in runs)
@@ -95,6 +96,16 @@ def _judge_starts(job: Job, expected: JobsExpected, world: World) -> Iterator[Fi
     if expected.pickups and pickups != expected.pickups:
         text = f"its pickups carry the numbers {_list(pickups)}; the lane expects "
         yield Finding("lane-starts", job.number, text + _list(expected.pickups), first_ns, last_ns)
+
+
+def late_fault(world: World, ended_ns: int) -> str | None:
+    """Say that every fault came only after what it was to hit had ended, or None."""
+    windows = world.windows.all
+    opened_ns = min((w.fault.opened_ns or w.from_ns for w in windows), default=ended_ns)
+    if opened_ns <= ended_ns:
+        return None
+    late_s = (opened_ns - ended_ns) / 1e9
+    return f"the fault came {late_s:.3g} s after the last run had ended, too late to hit it"
 
 
 def _lease_doubt(job: Job, world: World) -> str | None:

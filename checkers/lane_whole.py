@@ -15,6 +15,7 @@ from .intervals import longest, merge, subtract
 from .jobs import Job
 from .lane_contract import LaneContract
 from .lane_counts import judge_counts
+from .lane_jobs import late_fault
 from .lane_probes import judge_probes
 from .lane_strangers import judge_intrusions
 from .windows import NS
@@ -63,7 +64,11 @@ def _judge_again(world: World, lane: LaneContract, jobs: Sequence[Job]) -> Itera
     again = sum(len(job.runs) > 1 for job in jobs)
     if again < lane.again_min:
         text = f"{again} jobs ran again after the fault; the lane expects {lane.again_min} at least"
-        yield Finding("lane-starts", None, text, world.facts.end_ns, world.facts.end_ns)
+        ended_ns = max((run.end_ns for job in jobs for run in job.runs), default=NEVER_NS)
+        doubt = late_fault(world, ended_ns)
+        yield Finding(
+            "lane-starts", None, text, world.facts.end_ns, world.facts.end_ns, doubt=doubt
+        )
 
 
 def _judge_workers(world: World, lane: LaneContract) -> Iterator[Finding]:

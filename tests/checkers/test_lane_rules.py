@@ -156,6 +156,27 @@ def test_a_fault_after_which_nothing_ran_again_did_not_do_what_it_should(check: 
     assert broken(check(LEGAL, again_min=2)) == {"lane-starts"}
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_fault_that_came_after_the_work_proves_nothing_about_it(
+    check: Check, whole: bool
+) -> None:
+    late = LEGAL.replace(
+        "20   drained", "5    fault kill-leader n1 healed=6 recovered=7\n20   drained"
+    )
+    early = LEGAL.replace(
+        "0.3  w1 end good", "0.2  fault kill-leader n1 healed=6 recovered=7\n0.3  w1 end good"
+    )
+    twice = JobsExpected(jobs=("good",), starts_min=2, starts_max=2)
+    jobs = () if whole else (twice, BAD)
+    changes = {"again_min": 2} if whole else {}
+
+    verdict = check(late, *jobs, **changes)
+    assert verdict.valid == "unknown", verdict
+    assert "too late to hit it" in verdict.reasons[0]
+    assert "lane-starts" in verdict.reasons[0]
+    assert broken(check(early, *jobs, **changes)) == {"lane-starts"}
+
+
 @pytest.mark.parametrize("place", ["letters", "failed"])
 def test_ids_of_a_store_are_compared_and_not_only_counted(check: Check, place: str) -> None:
     verdict = check(LEGAL + f"20 {place} good\n")
