@@ -32,6 +32,7 @@ def check_plan(plan: Sequence[Fault]) -> None:
         seen.add(fault.id)
     for fault in plan:
         _check_event(fault, seen)
+    _check_circles(plan)
 
 
 def check_nodes(plan: Sequence[Fault], nodes: Sequence[str]) -> None:
@@ -74,3 +75,17 @@ def _check_event(fault: Fault, ids: Collection[str]) -> None:
         raise ValueError(
             f"fault {fault.id}: after {fault.after!r} names no other fault; choose from: {others}"
         )
+
+
+def _check_circles(plan: Sequence[Fault]) -> None:
+    """Refuse faults that wait for each other, of which none could ever begin."""
+    awaited = {fault.id: fault_of(fault.after) if fault.after else None for fault in plan}
+    for fault in plan:
+        chain = [fault.id]
+        while (before := awaited[chain[-1]]) is not None and before not in chain:
+            chain.append(before)
+        if before == fault.id:
+            raise ValueError(
+                f"fault {fault.id}: after {fault.after!r} comes only after itself "
+                f"({' after '.join((*chain, fault.id))}); choose another event"
+            )

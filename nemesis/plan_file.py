@@ -134,7 +134,8 @@ def expand_plan(
         if not fault.after and healed_s(fault) > time_limit_s:
             raise PlanError(
                 f"fault {fault.id}: at_s {fault.at_s:g} with duration_s {fault.duration_s:g} heals "
-                f"at {healed_s(fault):g} s; the time limit is {time_limit_s:g} s"
+                f"at {healed_s(fault):g} s, with {NEMESES[fault.kind].healing_s:g} s to heal; "
+                f"the time limit is {time_limit_s:g} s"
             )
     return tuple(sorted(whole, key=lambda fault: (fault.at_s, fault.id)))
 

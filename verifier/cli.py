@@ -76,7 +76,7 @@ def main() -> None:
 @click.option(
     "--nemesis",
     metavar="NAME[,NAME...]",
-    default="",
+    default=None,
     help="What breaks; without it nothing does.",
 )
 @click.option("--lane", metavar="NAME", default="", help="A failure lane; see verify lanes --list.")
@@ -123,7 +123,7 @@ def main() -> None:
 @click.option("--quiet", is_flag=True, help="Print the verdict alone.")
 def run(
     workload: str,
-    nemesis: str,
+    nemesis: str | None,
     plan_path: Path | None,
     swarm: bool,
     lane: str,

@@ -22,6 +22,9 @@ JSON: Final = click.option(
 )
 
 
-def split_names(text: str) -> tuple[str, ...]:
-    """Split `NAME[,NAME...]`; nothing where there is no text."""
-    return tuple(name.strip() for name in text.split(",")) if text else ()
+def split_names(text: str | None) -> tuple[str, ...]:
+    """Split `NAME[,NAME...]`; no names where the option was left out.
+
+    An empty text is one name, which nothing has: a variable that was not set must not mean "none".
+    """
+    return () if text is None else tuple(name.strip() for name in text.split(","))

@@ -13,7 +13,7 @@ from .cli_options import JSON, split_names
 
 @click.command()
 @click.argument("workload", default="")
-@click.option("--nemesis", metavar="NAME[,NAME...]", default="", help="As of verify run.")
+@click.option("--nemesis", metavar="NAME[,NAME...]", default=None, help="As of verify run.")
 @click.option(
     "--plan",
     "plan_path",
@@ -30,7 +30,7 @@ from .cli_options import JSON, split_names
 @click.option("--level", default="auto", show_default=True, help="As of verify run.")
 def plan(
     workload: str,
-    nemesis: str,
+    nemesis: str | None,
     plan_path: Path | None,
     swarm: bool,
     nodes: int,
@@ -71,13 +71,13 @@ def plan(
 
 @click.command()
 @click.option(
-    "--workload", "workloads", metavar="NAME[,NAME...]", default="", help="All, if left out."
+    "--workload", "workloads", metavar="NAME[,NAME...]", default=None, help="All, if left out."
 )
 @click.option(
     "--nemesis",
     "nemeses",
     metavar="NAME[,NAME...]",
-    default="",
+    default=None,
     help="Nemeses and packages; all that the level lets a workload have, if left out.",
 )
 @click.option("--seeds", type=int, default=1, show_default=True, help="Runs of each pair.")
@@ -101,8 +101,8 @@ def plan(
 @click.option("--list", "only_list", is_flag=True, help="Name the runs and make none.")
 @JSON
 def matrix(
-    workloads: str,
-    nemeses: str,
+    workloads: str | None,
+    nemeses: str | None,
     seeds: int,
     first_seed: int,
     jobs: int,

@@ -191,7 +191,11 @@ FAULT = {"id": "a", "kind": "kill-leader", "target": "leader", "at_s": 1, "durat
         ([FAULT | {"kind": "kil"}], "fault a: unknown kind 'kil'; choose from: kill-leader"),
         ([FAULT | {"target": "worker"}], "fault a: kill-leader hits 'leader', not 'worker'"),
         ([FAULT, FAULT], "two faults have the id 'a'"),
-        ([FAULT | {"at_s": 59}], "fault a: at_s 59 with duration_s 1 heals at 61"),
+        ([FAULT | {"at_s": 59}], "fault a: at_s 59 with duration_s 1 heals at 61 s, with 1 s to"),
+        (
+            [FAULT | {"after": "healed:b"}, FAULT | {"id": "b", "after": "bit:a"}],
+            "fault a: after 'healed:b' comes only after itself (a after b after a)",
+        ),
         ([3], "faults[0] 3 is no object"),
         ({"seed": -1}, "seed -1 is not allowed; it takes an integer from 0"),
         ({"v": 2}, "v 2 is not allowed; it takes 1"),

@@ -24,6 +24,7 @@ def _verify(*arguments: str) -> Result:
         (["--nemesis", "kill-leader,fire"], ["unknown nemesis 'fire'", "pause-leader"]),
         (["--nemesis", "none,kill-leader"], ["none stands alone"]),
         (["--nemesis", "kill-leader,kill-leader"], ["name each one once"]),
+        (["--nemesis", ""], ["unknown nemesis ''", "kill-leader"]),
         (["--nemesis", ","], ["unknown nemesis ''", "kill-leader"]),
         (["--bug", "no-such-bug"], ["unknown bug 'no-such-bug'", "ack-before-fsync"]),
         (["--bug", "double-vote"], ["'double-vote'", "simulator only", "ack-before-fsync"]),
