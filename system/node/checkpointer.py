@@ -21,6 +21,7 @@ from .log_meter import LogMeter, disposable_index
 from .logbook import Logbook
 from .opening import StoreInForce
 from .storage_limits import StorageLimits
+from .threads import in_thread
 
 SLOW_CHECKPOINT_MS = 2000
 
@@ -159,7 +160,7 @@ class Checkpointer:
             changes = machine.take_changes()
             position = applier.position
             took_ms = round((time.monotonic() - began_s) * 1000)
-            await trio.to_thread.run_sync(self._in_force.store.commit, changes, position)
+            await in_thread(self._in_force.store.commit, changes, position)
             machine.changes_durable()
             self._committed_bytes, self._committed_at = committed_bytes, began_at
             self._note(len(changes), took_ms, round((time.monotonic() - began_s) * 1000))

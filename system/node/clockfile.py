@@ -19,6 +19,7 @@ import trio
 
 from .clock import NodeClock
 from .logbook import Logbook
+from .threads import see_room
 from .timeofday import wall_us
 
 CLOCK_FILE: Final = "clock"
@@ -86,6 +87,7 @@ class ClockFile:
             await trio.sleep(SAVE_EVERY_S)
             mark = self._mark(clock)
             if mark is not None:
+                see_room()
                 await trio.to_thread.run_sync(self._write, mark, abandon_on_cancel=True)
 
     def save(self, clock: NodeClock) -> None:

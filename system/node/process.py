@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -53,7 +54,7 @@ def _end_on_thread_crash(logbook: Logbook) -> None:
     """A node whose log writer is dead must end, not hang."""
 
     def hook(args: threading.ExceptHookArgs) -> None:
-        if issubclass(args.exc_type, MemoryError):
+        if _is_lack_of_memory(args.exc_value or args.exc_type()):
             say(_NO_MEMORY)
             os._exit(EXIT_OUT_OF_MEMORY)
         thread = args.thread.name if args.thread else "unknown"
@@ -118,7 +119,7 @@ def run_process(config_path: str) -> int:
             say(_NO_MEMORY)
             return EXIT_OUT_OF_MEMORY
         except BaseExceptionGroup as group:
-            if group.subgroup(MemoryError) is not None:
+            if group.subgroup(_is_lack_of_memory) is not None:
                 say(_NO_MEMORY)
                 return EXIT_OUT_OF_MEMORY
             status = _config_trouble(group)
@@ -127,6 +128,15 @@ def run_process(config_path: str) -> int:
                 raise
             return status
     return EXIT_OK
+
+
+def _is_lack_of_memory(error: BaseException) -> bool:
+    """Whether there was no memory: for an object, for a system call, or for a thread's stack."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    if isinstance(error, RuntimeError):
+        return str(error) == "can't start new thread"
+    return isinstance(error, MemoryError)
 
 
 def _config_trouble(group: BaseExceptionGroup[BaseException]) -> int | None:

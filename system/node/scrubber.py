@@ -22,6 +22,7 @@ from .counters import Counters
 from .logbook import Logbook
 from .opening import StoreInForce
 from .storage_limits import StorageLimits
+from .threads import in_thread
 
 _ROWS_AT_ONCE: Final = 200
 _BUSY: Final = (errno.EMFILE, errno.ENFILE)
@@ -87,7 +88,7 @@ class Scrubber:
         while True:
             async with self._checkpointer.lock:
                 store = self._in_force.store
-                after = await trio.to_thread.run_sync(store.check_some, after, _ROWS_AT_ONCE)
+                after = await in_thread(store.check_some, after, _ROWS_AT_ONCE)
             self._counters.scrubbed_rows += _ROWS_AT_ONCE
             if after is None:
                 break
@@ -112,7 +113,7 @@ class Scrubber:
     async def _look_at(self, segment: SealedSegment) -> None:
         path = self._log_folder / segment.name
         try:
-            await trio.to_thread.run_sync(check_segment, path, segment)
+            await in_thread(check_segment, path, segment)
         except FileNotFoundError:
             if segment in self._sealed():
                 self._report(str(path), 0, "the segment is missing")

@@ -42,6 +42,7 @@ from .snapshot_frames import (
     hear,
     say,
 )
+from .threads import in_thread
 
 _LOOK_S: Final = 0.005
 
@@ -155,7 +156,7 @@ class SnapshotReceiver:
             return
         offer = Offer(frame.index, frame.term, frame.size, frame.sha256, frame.chunk_bytes)
         try:
-            have = await trio.to_thread.run_sync(self._folder.resume, offer)
+            have = await in_thread(self._folder.resume, offer)
             self._logbook.info(
                 "snapshot-receiving", peer=peer, log_index=offer.index, bytes=offer.size, have=have
             )
@@ -166,7 +167,7 @@ class SnapshotReceiver:
             return
         # From here on the peer's connection matters no more: what is staged is whole.
         try:
-            staged = await trio.to_thread.run_sync(self._read_staged, offer)
+            staged = await in_thread(self._read_staged, offer)
         except DamagedCheckpointError as error:
             await self._decline(peer, stream, error.reason)
             return
@@ -180,7 +181,7 @@ class SnapshotReceiver:
         self._logbook.warning("snapshot-refused", peer=peer, reason=reason)
         with suppress(OSError):
             # Nothing depends on it: the next offer tries again.
-            await trio.to_thread.run_sync(self._folder.drop_incoming)
+            await in_thread(self._folder.drop_incoming)
         await say(stream, Declined(reason))
 
     async def _stage(
@@ -196,7 +197,7 @@ class SnapshotReceiver:
                 or not frame.is_whole
             ):
                 raise FrameError(f"no whole chunk for byte {offset} of a snapshot")
-            await trio.to_thread.run_sync(self._folder.receive, frame.data)
+            await in_thread(self._folder.receive, frame.data)
             offset += expected
             self._counters.snapshot_bytes_received += expected
             await say(stream, Got(offset))
@@ -231,7 +232,7 @@ class SnapshotReceiver:
             if not self._core.wants_snapshot(staged.position.index):
                 return
             applier.hold()
-            store = await trio.to_thread.run_sync(self._put_in_force)
+            store = await in_thread(self._put_in_force)
             staged.payloads.store, staged.payloads.fail = store, self._in_force.fail
             old, self._in_force.store = self._in_force.store, store
             position = staged.position
@@ -243,7 +244,7 @@ class SnapshotReceiver:
             applier.go_on(position)
             while driver.durable_sequence < reset:
                 await trio.sleep(_LOOK_S)
-            await trio.to_thread.run_sync(self._settle, old)
+            await in_thread(self._settle, old)
         self._counters.snapshots_installed += 1
         took_ms = round((trio.current_time() - began) * 1000)
         self._logbook.info("snapshot-installed", log_index=position.index, took_ms=took_ms)

