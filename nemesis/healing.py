@@ -7,6 +7,7 @@ limits. Then processes are killed, which only now can die of it; and last goes w
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -67,11 +68,22 @@ def heal(path: Path) -> list[str]:
 @contextmanager
 def _undisturbed() -> Iterator[None]:
     """Put off what would break off the healing in the middle; it takes effect afterwards."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _PUT_OFF)
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Handlers run in the main thread alone.
+        return
+    # A mask would hold for this thread only: another one could take the signal meanwhile.
+    came: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in _PUT_OFF}
+    heard = {n: known for n, known in handlers.items() if known not in (None, signal.SIG_IGN)}
+    for number in heard:
+        signal.signal(number, lambda caught, _: came.append(caught))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, known in heard.items():
+            signal.signal(number, known)
+        for caught in dict.fromkeys(came):
+            signal.raise_signal(caught)
 
 
 def _heal(path: Path) -> list[str]:
