@@ -67,12 +67,18 @@ def read_plan_file(data: bytes) -> PlanFile:
     """Read the outer part of a plan file.
 
     Raises:
-        PlanError: It is no JSON, or a field is wrong.
+        PlanError: It is no JSON, a field is wrong, or it neither holds faults nor says that there
+            are none.
     """
     try:
         raw: Json = msgspec.json.decode(data)
     except msgspec.MsgspecError as error:
         raise PlanError(f"not JSON: {error}") from None
+    if raw in ([], {}):
+        raise PlanError(
+            f"{'[]' if raw == [] else '{}'} holds no fault; a plan has some in faults or draw, "
+            'or says {"faults": []}'
+        )
     if isinstance(raw, list):
         raw = {"faults": raw}
     if not isinstance(raw, dict):
@@ -130,6 +136,8 @@ def expand_plan(
         check_plan(whole)
     except ValueError as error:
         raise PlanError(str(error)) from None
+    if plan.draw and not whole:
+        raise PlanError(f"draw gives no fault that heals within {time_limit_s:g} s")
     for fault in faults:
         if not fault.after and healed_s(fault) > time_limit_s:
             raise PlanError(

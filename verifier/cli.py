@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from .cli_options import DEFAULT_STORE, JSON, STORE, split_names
+from .cli_options import DEFAULT_STORE, JSON, QUIET, STORE, split_names
 from .errors import Exit, UsageError, VerifyError
 from .fault_commands import matrix, plan
 from .packets_cli import packets
@@ -120,7 +120,7 @@ def main() -> None:
 @click.option("--capture", is_flag=True, help="Record what goes over the links; verify packets.")
 @STORE
 @JSON
-@click.option("--quiet", is_flag=True, help="Print the verdict alone.")
+@QUIET
 def run(
     workload: str,
     nemesis: str | None,
@@ -149,7 +149,7 @@ def run(
     """
     from .commands import Output, run_and_judge
     from .lane_scenario import make_any_scenario
-    from .levels import check_level
+    from .levels import LevelError, check_level
     from .planning import load_plan, time_limit_of
     from .request import Request
 
@@ -171,12 +171,18 @@ def run(
             profile=profile,
             lane_nodes=nodes,
             plan=plan,
+            plan_path=str(plan_path or ""),
             swarm=swarm,
             level=level,
             capture=capture,
         )
     )
-    return run_and_judge(scenario, store, Output(as_json, quiet), level)
+    try:
+        return run_and_judge(scenario, store, Output(as_json, quiet), level)
+    except LevelError as error:
+        if plan_path is None:
+            raise
+        raise LevelError(f"--plan {plan_path}: {error}") from None
 
 
 @main.command()
@@ -220,7 +226,7 @@ def lanes(
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="As of verify run.")
 @STORE
 @JSON
-@click.option("--quiet", is_flag=True, help="Print the verdict alone.")
+@QUIET
 def soak(
     minutes: float,
     rate: float,
@@ -255,11 +261,12 @@ def soak(
 @main.command()
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
 @JSON
-def check(run_folder: Path, as_json: bool) -> int:
+@QUIET
+def check(run_folder: Path, as_json: bool, quiet: bool) -> int:
     """Judge the stored run RUN again, without the system."""
     from .commands import Output, check_again
 
-    return check_again(run_folder, Output(as_json, quiet=False))
+    return check_again(run_folder, Output(as_json, quiet))
 
 
 @main.command(name="list")

@@ -21,6 +21,8 @@ JSON: Final = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on standard output."
 )
 
+QUIET: Final = click.option("--quiet", is_flag=True, help="Print the verdict alone.")
+
 
 def split_names(text: str | None) -> tuple[str, ...]:
     """Split `NAME[,NAME...]`; no names where the option was left out.

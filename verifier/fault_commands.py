@@ -59,6 +59,7 @@ def plan(
             settings=tuple(settings),
             bugs=(),
             plan=file,
+            plan_path=str(plan_path or ""),
             swarm=swarm,
             level=level,
         )
@@ -71,14 +72,19 @@ def plan(
 
 @click.command()
 @click.option(
-    "--workload", "workloads", metavar="NAME[,NAME...]", default=None, help="All, if left out."
+    "--workload",
+    "workloads",
+    metavar="NAME[,NAME...]",
+    default=None,
+    help="All, if left out; lanes stands for all failure lanes, each with its own fault.",
 )
 @click.option(
     "--nemesis",
     "nemeses",
     metavar="NAME[,NAME...]",
     default=None,
-    help="Nemeses and packages; all that the level lets a workload have, if left out.",
+    help="Nemeses and packages, and lanes with such a fault; all that the level lets a workload "
+    "have, if left out.",
 )
 @click.option("--seeds", type=int, default=1, show_default=True, help="Runs of each pair.")
 @click.option("--first-seed", type=int, default=1, show_default=True, help="The first one's seed.")

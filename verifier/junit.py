@@ -43,12 +43,11 @@ def _counts(results: Sequence[Result]) -> dict[str, str]:
 
 def _add_case(suite: ElementTree.Element, result: Result) -> None:
     cell = result.cell
-    parts = (cell.nemesis, cell.bug, *cell.settings, f"seed {cell.seed}")
     case = ElementTree.SubElement(
         suite,
         "testcase",
         classname=f"matrix.{cell.workload}",
-        name=" ".join(part for part in parts if part),
+        name=cell.case,
         time=f"{result.seconds:.1f}",
     )
     if result.word != _VALID:

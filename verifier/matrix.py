@@ -49,6 +49,8 @@ class Cell(msgspec.Struct, frozen=True):
         settings: `KEY=VALUE` pairs.
         bug: A planted defect, or empty.
         nodes: Nodes of the broker; 0 for the usual number.
+        lane: A lane, which brings its own jobs, size, time and fault; or empty.
+        profile: The lane's profile; or empty.
     """
 
     workload: str
@@ -57,13 +59,20 @@ class Cell(msgspec.Struct, frozen=True):
     settings: tuple[str, ...] = ()
     bug: str = ""
     nodes: int = 0
+    lane: str = ""
+    profile: str = ""
 
     @property
     def name(self) -> str:
         """Say in a few words what it is."""
+        return f"{self.workload} {self.case}" if self.workload else self.case
+
+    @property
+    def case(self) -> str:
+        """Say what it is among those of its workload."""
         nodes = f"{self.nodes} nodes" if self.nodes else ""
-        parts = (self.workload, self.nemesis, self.bug, *self.settings, nodes, f"seed {self.seed}")
-        return " ".join(part for part in parts if part)
+        what = (self.lane, self.profile, self.nemesis, self.bug, *self.settings, nodes)
+        return " ".join(part for part in (*what, f"seed {self.seed}") if part)
 
     def arguments(self, store: Path, time_limit_s: float, level: str = "") -> list[str]:
         """The command line of its run; without a level, `verify run` chooses it."""
@@ -73,11 +82,16 @@ class Cell(msgspec.Struct, frozen=True):
             "--level": level,
             "--nodes": str(self.nodes or ""),
         }
+        output = ["--store", str(store), "--json", "--quiet"]
+        if self.lane:
+            named = ["--lane", self.lane, "--profile", self.profile]
+            allowed = ["--level", level] if level else []
+            return ["run", *named, *allowed, "--seed", str(self.seed), *output]
         chosen = [part for option, value in options.items() if value for part in (option, value)]
         pairs = [part for pair in self.settings for part in ("--set", pair)]
         size = ["--time-limit", f"{time_limit_s:g}", "--seed", str(self.seed)]
         named = [self.workload] if self.workload else []
-        return ["run", *named, *chosen, *pairs, *size, "--store", str(store), "--json", "--quiet"]
+        return ["run", *named, *chosen, *pairs, *size, *output]
 
 
 class Result(msgspec.Struct, frozen=True):

@@ -187,18 +187,24 @@ def _from_file(
             _packages(spec, request) if file.draw else {},
         )
         check_nodes(plan, nodes)
-    except ValueError as error:
-        raise UsageError(f"--plan: {error}") from None
-    for kind in dict.fromkeys(fault.kind for fault in plan):
-        _check_fit(kind, spec, len(nodes))
-    if spec.jobs is None:
         for fault in plan:
-            if fault.after == FIRST_JOB_STARTED:
-                raise UsageError(
-                    f"--plan: fault {fault.id}: after {fault.after!r} needs workers, and workload "
-                    f"{spec.name!r} runs nodes alone"
-                )
+            _check_fault(fault, spec, len(nodes))
+    except ValueError as error:
+        raise UsageError(f"--plan {request.plan_path or 'FILE'}: {error}") from None
     return Planned((PLAN,), plan)
+
+
+def _check_fault(fault: Fault, spec: WorkloadSpec, nodes: int) -> None:
+    """Refuse a fault of a plan file that does not fit the run, as ValueError."""
+    try:
+        _check_fit(fault.kind, spec, nodes)
+    except UsageError as error:
+        raise ValueError(f"fault {fault.id}: {error}") from None
+    if spec.jobs is None and fault.after == FIRST_JOB_STARTED:
+        raise ValueError(
+            f"fault {fault.id}: after {fault.after!r} needs workers, and workload "
+            f"{spec.name!r} runs nodes alone"
+        )
 
 
 def load_plan(path: Path) -> PlanFile:

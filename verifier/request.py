@@ -16,6 +16,7 @@ class Request:
 
     Attributes:
         plan: A plan file, which stands in for the nemeses.
+        plan_path: Where the plan file is, for people.
         swarm: Whether the seed draws which of the nemeses there are; of all that fit, if none is
             named.
         level: Of the machine; packages and swarms take what it lets them.
@@ -36,6 +37,7 @@ class Request:
     profile: str = ""
     lane_nodes: int | None = None
     plan: PlanFile | None = None
+    plan_path: str = ""
     swarm: bool = False
     level: str = AUTO
     capture: bool = False

@@ -31,6 +31,7 @@ __all__ = [
     "Scenario",
     "check_bugs",
     "check_nodes_and_seed",
+    "check_time_limit",
     "check_workers_and_rate",
     "fresh_seed",
     "make_scenario",
@@ -248,8 +249,13 @@ def _check_size(request: Request) -> None:
     check_nodes_and_seed(request.nodes, request.seed)
     rate = WORKLOADS[request.workload].rate if request.rate is None else request.rate
     check_workers_and_rate(request.workers, rate)
-    _check_above_0("--time-limit", request.time_limit_s, _SPAN_S_MAX)
+    check_time_limit(request.time_limit_s)
     _check_above_0("--interval", request.interval_s, _SPAN_S_MAX)
+
+
+def check_time_limit(time_limit_s: float) -> None:
+    """Refuse a time limit that is out of range, as UsageError."""
+    _check_above_0("--time-limit", time_limit_s, _SPAN_S_MAX)
 
 
 def check_workers_and_rate(workers: int, rate: float) -> None:

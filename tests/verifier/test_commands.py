@@ -82,3 +82,6 @@ def test_run_without_a_verdict_names_the_rules_of_its_own_workload(
     contract = json.loads((run / "scenario.json").read_bytes())["contract"]
     assert (contract["name"], contract["nodes"], contract["lease_s"]) == (workload, 3, 3)
     assert CliRunner().invoke(main, ["check", str(run)]).exit_code == 3
+    quiet = CliRunner().invoke(main, ["check", str(run), "--quiet"])
+    assert (quiet.exit_code, len(quiet.stdout.splitlines()), quiet.stderr) == (3, 1, "")
+    assert quiet.stdout.startswith("unknown")

@@ -16,12 +16,22 @@ from atleastonce.verifier.cli import main
 from atleastonce.verifier.errors import UsageError
 from atleastonce.verifier.junit import write_junit
 from atleastonce.verifier.matrix import RESULTS, Cell, Result, read_results
-from atleastonce.verifier.matrix_command import Wanted, matrix_cells, run_matrix, verdict_table
+from atleastonce.verifier.matrix_command import (
+    Wanted,
+    matrix_cells,
+    run_matrix,
+    verdict_tables,
+)
+from atleastonce.workloads.lanes.lane import PROFILES
+from atleastonce.workloads.lanes.registry import LANES
 
 ALL = [frozenset(POWERS)]
 VALID = Result(Cell("queue", "kill-leader", 1), 0, run="r1", seconds=70.5)
 INVALID = Result(Cell("queue", "kill-leader", 2), 1, {"lost": 2}, run="r2", seconds=71)
 UNKNOWN = Result(Cell("jobs", "kill-worker", 1), 3, {}, ["a fault did not bite"], "r3", 72)
+LANE = Result(
+    Cell("lanes", "kill-worker", 1, lane="worker-kill", profile="plain"), 0, run="r4", seconds=20
+)
 CRASHED = Result(Cell("jobs", "none", 1), 4, {}, ["no port"], seconds=1)
 
 
@@ -40,13 +50,13 @@ def wanted(**changes: object) -> Wanted:
 def test_every_workload_meets_every_nemesis_that_fits_it_and_the_level() -> None:
     cells = matrix_cells(wanted(seeds=2), ALL)
 
-    assert {cell.workload for cell in cells} == {"jobs", "queue", "log", "claim"}
+    assert {cell.workload for cell in cells} == {"jobs", "queue", "log", "claim", "lanes"}
     fitting = {name for name, spec in NEMESES.items() if spec.target != BACKEND}
     assert {cell.nemesis for cell in cells if cell.workload == "jobs"} == fitting
     assert not any(
         NEMESES[cell.nemesis].target in ("worker", "supervisor")
         for cell in cells
-        if cell.workload != "jobs"
+        if cell.workload not in ("jobs", "lanes")
     )
     assert len(cells) == len(set(cells))
     assert {cell.seed for cell in cells} == {1, 2}
@@ -72,6 +82,42 @@ def test_a_nemesis_that_only_one_of_the_levels_has_is_part_of_it() -> None:
     assert "packet-loss" in {cell.nemesis for cell in cells}
 
 
+def test_every_lane_is_run_with_its_own_fault_in_every_profile_that_it_has() -> None:
+    cells = matrix_cells(wanted(workloads=("lanes",), seeds=2), ALL)
+
+    assert [(cell.lane, cell.profile) for cell in cells if cell.seed == 1] == [
+        (lane.name, profile)
+        for lane in LANES.values()
+        for profile in PROFILES
+        if profile not in lane.not_in
+    ]
+    assert len(cells) == len(set(cells))
+    by_name = {cell.lane: cell.nemesis for cell in cells}
+    assert by_name["worker-kill"] == "kill-worker"
+    assert by_name["stop-frozen"] == "pause-leader,term-supervisor"
+    assert by_name["exception-retry"] == "none"
+
+
+def test_of_lanes_there_are_those_that_bring_one_of_the_named_nemeses() -> None:
+    asked = wanted(workloads=("queue", "lanes"), nemeses=("term-leader", "kill-worker"))
+    assert [cell.name for cell in matrix_cells(asked, ALL)] == [
+        "queue term-leader seed 1",
+        "lanes worker-kill plain kill-worker seed 1",
+        "lanes worker-kill fast kill-worker seed 1",
+        "lanes backend-restart plain term-leader seed 1",
+        "lanes backend-restart fast term-leader seed 1",
+    ]
+    package = matrix_cells(wanted(workloads=("lanes",), nemeses=("kill",)), ALL)
+    assert {"kill-worker", "kill-supervisor", "kill-all"} == {cell.nemesis for cell in package}
+
+
+def test_a_lane_keeps_its_own_size_and_time() -> None:
+    command = " ".join(LANE.cell.arguments(Path("s"), 60, "1"))
+    assert command == (
+        "run --lane worker-kill --profile plain --level 1 --seed 1 --store s --json --quiet"
+    )
+
+
 def test_packages_are_nemeses_of_a_matrix_too() -> None:
     [cell] = matrix_cells(wanted(workloads=("queue",), nemeses=("kill",)), ALL)
     assert cell == Cell("queue", "kill", 1)
@@ -83,6 +129,13 @@ def test_packages_are_nemeses_of_a_matrix_too() -> None:
         ({"workloads": ("jab",)}, "unknown workload 'jab'"),
         ({"workloads": ("soak",)}, "unknown workload 'soak'"),
         ({"nemeses": ("storm",)}, "unknown nemesis 'storm'"),
+        ({"workloads": ("lane",)}, "unknown workload 'lane'"),
+        ({"time_limit_s": 0.0}, "--time-limit 0 is not allowed; it must be above 0"),
+        ({"time_limit_s": 3.0}, "jobs kill-leader seed 1: time limit 3 s is too short"),
+        (
+            {"workloads": ("lanes",), "nemeses": ("slow-links",)},
+            "no nemesis of 'slow-links' fits a workload of 'lanes' at level auto",
+        ),
         ({"seeds": 0}, "--seeds 0 is not allowed; choose from 1 to 1000"),
         (
             {"workloads": ("queue",), "nemeses": ("kill-worker",)},
@@ -122,7 +175,7 @@ def test_a_run_that_crashed_and_a_line_that_is_torn_count_as_not_run(tmp_path: P
 
 
 def test_verdicts_stand_in_a_table_of_nemeses_and_workloads() -> None:
-    assert list(verdict_table([VALID, INVALID, UNKNOWN, CRASHED])) == [
+    assert list(verdict_tables([VALID, INVALID, UNKNOWN, CRASHED])) == [
         "",
         "nemesis      queue               jobs",
         "-----------  ------------------  -------",
@@ -130,6 +183,34 @@ def test_verdicts_stand_in_a_table_of_nemeses_and_workloads() -> None:
         "kill-worker  -                   unknown",
         "none         -                   CRASHED",
     ]
+
+
+def test_lanes_have_a_table_of_their_own_with_a_column_for_each_profile() -> None:
+    again = Result(msgspec.structs.replace(LANE.cell, profile="fast"), 1, {"lost": 1})
+    assert list(verdict_tables([VALID, LANE, again])) == [
+        "",
+        "nemesis      queue",
+        "-----------  -----",
+        "kill-leader  valid",
+        "",
+        "lane         its fault    plain  fast",
+        "-----------  -----------  -----  -------",
+        "worker-kill  kill-worker  valid  INVALID",
+    ]
+
+
+def test_a_lane_that_a_store_holds_is_not_run_again(tmp_path: Path) -> None:
+    write(tmp_path, LANE)
+    assert read_results(tmp_path) == {LANE.cell: LANE}
+
+
+def test_lanes_are_a_suite_of_junit(tmp_path: Path) -> None:
+    write_junit([VALID, LANE], tmp_path / "junit.xml")
+    root = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert [suite.get("name") for suite in root] == ["queue", "lanes"]
+    [case] = root[1]
+    assert case.get("classname") == "matrix.lanes"
+    assert case.get("name") == "worker-kill plain kill-worker seed 1"
 
 
 def test_junit_has_a_suite_for_each_workload_and_a_case_for_each_run(tmp_path: Path) -> None:

@@ -103,7 +103,10 @@ def test_a_package_of_a_workload_without_workers_hits_none() -> None:
     [
         (with_plan(FAULT, nemeses=("kill-all",)), "leave out 'kill-all'"),
         (with_plan(FAULT, swarm=True), "leave out --swarm"),
-        (with_plan(FAULT | {"at_s": 39}), "--plan: fault a: at_s 39 with duration_s 1 heals at 41"),
+        (
+            with_plan(FAULT | {"at_s": 39}),
+            "--plan FILE: fault a: at_s 39 with duration_s 1 heals at 41",
+        ),
         (with_plan(FAULT, nodes=1), "--nodes 1 leaves no quorum under kill-leader"),
         (
             with_plan(
@@ -136,6 +139,43 @@ def test_a_plan_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> Non
     file.write_text("[1", encoding="ascii")
     with pytest.raises(UsageError, match=r"plan\.json: not JSON"):
         load_plan(file)
+
+
+@pytest.mark.parametrize("empty", ["[]", "[ ]\n", "{}"])
+def test_a_plan_that_says_nothing_of_faults_is_refused_and_one_that_has_none_is_not(
+    tmp_path: Path, empty: str
+) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(empty, encoding="ascii")
+    with pytest.raises(UsageError, match=r"plan\.json: (\[\]|\{\}) holds no fault; a plan has"):
+        load_plan(file)
+    none = make_scenario(dataclasses.replace(REQUEST, nemeses=("none",)))
+    file.write_text(plan_text(none), encoding="ascii")
+    assert make_scenario(dataclasses.replace(REQUEST, plan=load_plan(file))).plan == ()
+
+
+def test_combinators_that_give_no_fault_in_time_are_refused() -> None:
+    late = {"do": "every", "every_s": 5, "from_s": 100, "of": ["kill"]}
+    plan = read_plan_file(json.dumps({"draw": [late]}).encode())
+    with pytest.raises(UsageError, match="draw gives no fault that heals within 40 s"):
+        make_scenario(dataclasses.replace(REQUEST, plan=plan))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "kill-worker", "target": "worker"}, "fault a: nemesis 'kill-worker' needs a sup"),
+        ({"target": "n9"}, "fault a: target 'n9' is not one of kill-leader|fault a: kill-leader"),
+        ({"after": "first-job-started"}, "fault a: after 'first-job-started' needs workers"),
+        ({"kind": "kill-nodes", "target": "n9"}, "fault a: target 'n9' names 'n9'"),
+    ],
+)
+def test_what_is_wrong_with_a_fault_of_a_plan_names_the_file(
+    changes: dict[str, object], message: str
+) -> None:
+    request = with_plan(FAULT | changes, workload="queue", plan_path="here/plan.json")
+    with pytest.raises(UsageError, match=f"^--plan here/plan.json: ({message})"):
+        make_scenario(request)
 
 
 def test_verify_plan_prints_what_verify_run_takes(tmp_path: Path) -> None:
