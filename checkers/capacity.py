@@ -28,7 +28,7 @@ from ..histories.table import (
 )
 from .facts import NEVER_NS, NONE, RAN, REFUSED, UNSTARTED, Numbers, Times
 from .intervals import Interval, intersect, longest, merge, subtract
-from .unread import claimed_ns
+from .unread import claimed_ns, never_read
 from .windows import first_touching
 from .world import World
 
@@ -66,6 +66,8 @@ class Capacity:
         self._partition = _partition_of_job(world)
         self._holds: dict[int, tuple[Times, Times, Numbers, Numbers]] = {}
         self.waits = _waits(world)
+        self._never_read = never_read(world, self.waits.taken_ns)
+        np.maximum.at(self.waits.ready_ns, self._never_read.delivery, self._never_read.until_ns)
 
     def idle(self, longer_ns: int, windows: Sequence[Interval]) -> list[Interval]:
         """Return the times longer than a bound in which one worker was free and no window open."""
@@ -117,11 +119,17 @@ class Capacity:
             rows = np.flatnonzero(self._partition[table.job] == partition)
             until = _held_until(self._world, rows)
             unseen = rows[self.waits.unseen[rows]]
+            nobody = np.full(len(unseen), NONE, np.int32)
+            lost = self._never_read
+            here = self._partition[table.job[lost.delivery]] == partition
+            taken_ns = self.waits.taken_ns[rows]
             self._holds[partition] = (
-                np.concatenate([self.waits.taken_ns[rows], self._last_seen(unseen)]),
-                np.concatenate([until, table.t_ns[unseen]]),
-                np.concatenate([table.job[rows], table.job[unseen]]),
-                np.concatenate([table.process[rows], np.full(len(unseen), NONE, np.int32)]),
+                np.concatenate([taken_ns, self._last_seen(unseen), lost.from_ns[here]]),
+                np.concatenate([until, table.t_ns[unseen], lost.until_ns[here]]),
+                np.concatenate(
+                    [table.job[rows], table.job[unseen], table.job[lost.delivery[here]]]
+                ),
+                np.concatenate([table.process[rows], nobody, lost.process[here]]),
             )
         return self._holds[partition]
 

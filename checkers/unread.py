@@ -6,15 +6,37 @@ it: they are ready for nobody else, however many workers are free. The records t
 read. That it was claimed at the start of the run before is possible if every job of it existed at
 that start, and if it was read as soon as the run was over; `ack_s` is what either may be off by,
 beside fault windows and starved time.
+
+A worker that dies or leaves right after such a run never reads its batch, and nothing names those
+jobs: they may be any that existed at the start of the run and were claimed soon after the death.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from .facts import NEVER_NS, NONE, RAN, Numbers, Times
 from .intervals import subtract
 from .world import World
+
+
+@dataclass(frozen=True, slots=True)
+class NeverRead:
+    """What dead workers may have held unread: columns of equal length.
+
+    Attributes:
+        delivery: The next delivery of a job.
+        from_ns: Start of the run behind which its batch lay.
+        until_ns: Death of the worker.
+        process: The worker.
+    """
+
+    delivery: Times
+    from_ns: Times
+    until_ns: Times
+    process: Times
 
 
 def claimed_ns(world: World) -> Times:
@@ -40,6 +62,56 @@ def claimed_ns(world: World) -> Times:
     late = np.flatnonzero(since[batch] < read[batch])
     claimed[rows[late]] = since[batch[late]]
     return claimed
+
+
+def never_read(world: World, claimed: Times) -> NeverRead:
+    """Find what dead workers may have held unread: for each death the first `prefetch` jobs.
+
+    A death by a signal counts only with `popping`. Cost: as `claimed_ns`, and for each such death
+    what was claimed within a lease after it.
+
+    Args:
+        world: The run.
+        claimed: When each delivery was claimed; see `claimed_ns`.
+    """
+    table, bounds = world.facts.deliveries, world.contract.bounds
+    existed, order = existed_ns(world), np.argsort(claimed, kind="stable")
+    in_order = claimed[order]
+    found: list[tuple[int, int, int, int]] = []
+    for run, death_ns in _last_runs(world):
+        start_ns, process = int(table.start_ns[run]), int(table.process[run])
+        low, high = np.searchsorted(in_order, [death_ns, death_ns + world.ns("lease_s")])
+        after = order[low:high]
+        left = bounds.prefetch
+        for delivery in after[table.job[after] != table.job[run]].tolist():
+            if left and is_at_once(world, start_ns, int(existed[delivery])):
+                left -= 1
+                found.append((delivery, start_ns, death_ns, process))
+    columns = np.array(found, np.int64).reshape(-1, 4).T
+    return NeverRead(*columns)
+
+
+def _last_runs(world: World) -> list[tuple[int, int]]:
+    """Long runs with which a worker's life ended, behind which a batch may have lain, its death."""
+    table, facts = world.facts.deliveries, world.facts
+    if not world.contract.charges.unread_batch:
+        return []
+    left = {(d.boot, d.pid) for d in world.run.deaths if d.popping or d.exit is not None}
+    processes = world.run.attempts.processes
+    dead = np.flatnonzero(facts.death_ns != NEVER_NS)
+    death_ns = facts.death_ns[dead]
+    last = _pickup_before(world, dead.astype(np.int32), death_ns)
+    rested = _rested_ns(world, last, death_ns)
+    is_long = (last != NONE) & (table.kind[last] == RAN)
+    is_long &= death_ns - table.start_ns[last] > world.ns("ack_s")
+    found: list[tuple[int, int]] = []
+    for at in np.flatnonzero(is_long).tolist():
+        process = processes[dead[at]]
+        if (process.boot, process.pid) in left and is_at_once(
+            world, int(rested[at]), int(death_ns[at])
+        ):
+            found.append((int(last[at]), int(death_ns[at])))
+    return found
 
 
 def existed_ns(world: World) -> Times:
@@ -76,11 +148,17 @@ def _pickup_before(world: World, process: Numbers, read: Times) -> Numbers:
     return found[len(picked) :]
 
 
+def _rested_ns(world: World, runs: Numbers, by_ns: Times) -> Times:
+    """When workers were done with runs: with their acks, where these came before a time."""
+    end, acked = world.facts.deliveries.end_ns[runs], world.facts.deliveries.acked_ns[runs]
+    rested: Times = np.where(acked <= by_ns, np.maximum(end, acked), end)
+    return rested
+
+
 def _unread_since(world: World, before: Numbers, existed: Times, read: Times) -> Times:
     """Since when each batch may have been claimed; when it was read, if it did not lie unread."""
     table = world.facts.deliveries
-    start, end, acked = table.start_ns[before], table.end_ns[before], table.acked_ns[before]
-    rested = np.where(acked <= read, np.maximum(end, acked), end)
+    start, rested = table.start_ns[before], _rested_ns(world, before, read)
     since = np.maximum(start, existed)
     possible = (before != NONE) & (table.kind[before] == RAN) & (rested <= read)
     possible &= read - since > world.ns("ack_s")

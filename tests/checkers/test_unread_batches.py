@@ -124,3 +124,51 @@ def test_unread_batch_holds_its_partition(broken: Broken) -> None:
     assert broken(one_free_worker("w1") + "0.06 dispatch b p=2\n" + behind + END) == set()
     elsewhere = behind.replace("p=2", "p=3")
     assert "late" in broken(one_free_worker("w1") + "0.06 dispatch b p=2\n" + elsewhere + END)
+
+
+def killed(popping: str = "popping", after: str = "") -> str:
+    """A worker dies in a run of 14 s that began when jobs b and c were ready."""
+    long = LONG.replace("14.2 w1 end long", f"14.2 w1 died 9 {popping}")
+    again = run("w4", "long", 22.3, 22.4).replace("long#1", "long#2")
+    return long.replace("14.21 w1 ack long", "") + again + trickle() + after
+
+
+B_AND_C = "0.05 dispatch b p=1\n 0.05 dispatch c p=2\n"
+
+
+def test_batch_that_a_dead_worker_never_read_does_not_break_the_pace(broken: Broken) -> None:
+    history = killed() + B_AND_C
+    assert broken(history + run("w2", "b", 14.5, 14.6) + run("w3", "c", 14.6, 14.7) + END) == set()
+    late = run("w2", "b", 14.5, 14.6) + run("w3", "c", 23.5, 23.6)
+    assert broken(history + late + END, lease_s=20) == {"pace"}
+
+
+def test_death_without_an_unread_pop_explains_no_wait(broken: Broken) -> None:
+    jobs = B_AND_C + run("w2", "b", 14.5, 14.6) + run("w3", "c", 14.6, 14.7)
+    assert broken(killed("") + jobs + END) == {"pace"}
+
+
+def test_dead_worker_never_read_more_jobs_than_a_batch_holds(broken: Broken) -> None:
+    jobs = B_AND_C + run("w2", "b", 14.5, 14.6) + run("w3", "c", 14.6, 14.7)
+    assert broken(killed() + jobs + END, prefetch=2) == set()
+    assert broken(killed() + jobs + END, prefetch=1) == {"pace"}
+
+
+def test_dead_worker_never_read_a_job_from_after_the_start_of_its_run(broken: Broken) -> None:
+    job = "1.0 dispatch b p=1" + run("w2", "b", 14.5, 14.6)
+    assert broken(killed() + job + END) == {"pace"}
+
+
+def test_worker_that_left_after_a_long_run_may_have_handed_back_an_unread_batch(
+    broken: Broken,
+) -> None:
+    jobs = B_AND_C + run("w2", "b", 14.5, 14.6) + run("w3", "c", 14.6, 14.7)
+    assert broken(LONG + trickle() + "14.3 w1 died 0\n" + jobs + END) == set()
+    assert broken(LONG + trickle() + "15.5 w1 died 0\n" + jobs + END) == {"pace"}
+
+
+def test_batch_that_was_never_read_held_its_partition(broken: Broken) -> None:
+    history = killed() + "0.05 dispatch b p=1\n" + run("w2", "b", 14.5, 14.6)
+    behind = "1.0 dispatch d p=1\n" + run("w3", "d", 14.8, 14.9)
+    assert broken(history + behind + END) == set()
+    assert broken(history + behind.replace("p=1", "p=3") + END) == {"pace"}
