@@ -7,8 +7,9 @@ read. That it was claimed at the start of the run before is possible if every jo
 that start, and if it was read as soon as the run was over; `ack_s` is what either may be off by,
 beside fault windows and starved time.
 
-A worker that dies or leaves right after such a run never reads its batch, and nothing names those
-jobs: they may be any that existed at the start of the run and were claimed soon after the death.
+A worker that dies in such a run, or leaves right after it, never reads its batch, and no record of
+a worker names those jobs: they may be any that existed at the start of the run and were claimed
+soon after the death.
 """
 
 from __future__ import annotations
