@@ -2,8 +2,8 @@
 
 A worker is *free* from its last act to the next batch it receives (or its death), when it has no
 unstarted job in hand. A job *waits* from the moment it may be delivered to the moment a worker
-receives it. A partition is *held* while a worker has a job of it that is not settled: nobody else
-may be given its jobs then.
+claims it: it lies with that worker then, read or not (see `unread`). A partition is *held* while a
+worker has a job of it that is not settled: nobody else may be given its jobs then.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ..histories.table import (
 )
 from .facts import NEVER_NS, NONE, RAN, REFUSED, UNSTARTED, Numbers, Times
 from .intervals import Interval, intersect, longest, merge, subtract
+from .unread import claimed_ns, never_read
 from .windows import first_touching
 from .world import World
 
@@ -45,7 +46,7 @@ class Waits:
         kind: `DUE` (dispatched, delayed or backing off, or its lease expired), `HANDED_BACK` (a
             dead worker held it unstarted) or `NOT_JUDGED` (nobody knows when it was ready).
         ready_ns: From when on it could be delivered.
-        taken_ns: When it was delivered.
+        taken_ns: When it was claimed: when it was delivered, or before, if its batch lay unread.
         unseen: Whether its number says that a delivery came before it that no worker recorded: an
             unread batch, whose lease held the job and its partition meanwhile.
     """
@@ -65,6 +66,8 @@ class Capacity:
         self._partition = _partition_of_job(world)
         self._holds: dict[int, tuple[Times, Times, Numbers, Numbers]] = {}
         self.waits = _waits(world)
+        self._never_read = never_read(world, self.waits.taken_ns)
+        np.maximum.at(self.waits.ready_ns, self._never_read.delivery, self._never_read.until_ns)
 
     def idle(self, longer_ns: int, windows: Sequence[Interval]) -> list[Interval]:
         """Return the times longer than a bound in which one worker was free and no window open."""
@@ -116,11 +119,17 @@ class Capacity:
             rows = np.flatnonzero(self._partition[table.job] == partition)
             until = _held_until(self._world, rows)
             unseen = rows[self.waits.unseen[rows]]
+            nobody = np.full(len(unseen), NONE, np.int32)
+            lost = self._never_read
+            here = self._partition[table.job[lost.delivery]] == partition
+            taken_ns = self.waits.taken_ns[rows]
             self._holds[partition] = (
-                np.concatenate([table.t_ns[rows], self._last_seen(unseen)]),
-                np.concatenate([until, table.t_ns[unseen]]),
-                np.concatenate([table.job[rows], table.job[unseen]]),
-                np.concatenate([table.process[rows], np.full(len(unseen), NONE, np.int32)]),
+                np.concatenate([taken_ns, self._last_seen(unseen), lost.from_ns[here]]),
+                np.concatenate([until, table.t_ns[unseen], lost.until_ns[here]]),
+                np.concatenate(
+                    [table.job[rows], table.job[unseen], table.job[lost.delivery[here]]]
+                ),
+                np.concatenate([table.process[rows], nobody, lost.process[here]]),
             )
         return self._holds[partition]
 
@@ -208,7 +217,10 @@ def _waits(world: World) -> Waits:
     table = world.facts.deliveries
     count = len(table)
     waits = Waits(
-        np.full(count, NOT_JUDGED, np.int8), np.zeros(count, np.int64), table.t_ns, _unseen(world)
+        np.full(count, NOT_JUDGED, np.int8),
+        np.zeros(count, np.int64),
+        claimed_ns(world),
+        _unseen(world),
     )
     if count:
         _wait_first(world, waits)

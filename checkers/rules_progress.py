@@ -45,7 +45,7 @@ def _finding(
     return Finding(
         rule,
         int(world.facts.deliveries.job[delivery]),
-        f"{what} {seconds(taken_ns - ready_ns)} before a worker received it; for "
+        f"{what} {seconds(taken_ns - ready_ns)} before a worker claimed it; for "
         f"{seconds(free[1] - free[0])} of that a worker was free, its partition was not held and "
         "no fault window that could excuse it was open",
         ready_ns,

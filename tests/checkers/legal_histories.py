@@ -3,6 +3,7 @@
 It models the contract's words, not this project's broker: partitions are held by one worker at a
 time, a started run counts, an unstarted job of a dead worker comes back uncharged unless
 the node or the lease holder was lost, and an answer may be lost when its worker or a node dies.
+With `ahead`, a worker claims its next batch as it starts its last job, and reads it after that.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class FaultPlan:
 @dataclass(frozen=True)
 class Plan:
     workers: int
+    ahead: bool
     jobs: tuple[JobPlan, ...]
     faults: tuple[FaultPlan, ...]
 
@@ -66,7 +68,7 @@ JOBS = st.builds(
     at_s=_tenths(0, 60),
     partition=st.integers(0, PARTITIONS - 1),
     kind=st.sampled_from(["ok", "ok", "ok", "flaky", "bad", "fails", "released", "overrun"]),
-    work_s=_tenths(1, 12),
+    work_s=st.one_of(_tenths(1, 12), _tenths(1, 12), st.sampled_from([5.0, 9.0])),
     tries=st.integers(1, 3),
     delay_s=st.sampled_from([0.0, 0.0, 0.0, 0.7, 2.5]),
     answer=st.sampled_from(["ok", "ok", "ok", "info", "fail"]),
@@ -85,6 +87,7 @@ FAULTS = st.builds(
 PLANS = st.builds(
     Plan,
     workers=st.integers(2, 3),
+    ahead=st.booleans(),
     jobs=st.lists(JOBS, min_size=4, max_size=14).map(tuple),
     faults=st.lists(FAULTS, max_size=3).map(tuple),
 )
@@ -102,6 +105,7 @@ class Worker:
     name: str
     alive: bool = True
     batch: list[Message] = field(default_factory=list)
+    ahead: list[Message] = field(default_factory=list)
     running: Message | None = None
     unacked: tuple[Message, Outcome] | None = None
     stopping: bool = False
@@ -157,7 +161,7 @@ class Model:
                 p=str(job.partition),
                 tries=job.tries,
                 backoff_s=[0.4, 0.8],
-                timeout_s=1.5,
+                timeout_s=20.0 if job.work_s > 1.5 and job.kind != "overrun" else 1.5,
                 delay_s=job.delay_s if not resend else 0.0,
                 resend=resend,
             )
@@ -195,10 +199,10 @@ class Model:
     def claim(self, t: float, worker: Worker) -> None:
         if not worker.idle:
             return
-        if t < self.down_until:
+        if t < self.down_until and not worker.ahead:
             self.of_worker(self.down_until, worker, self.claim)
             return
-        batch = self.take()
+        batch, worker.ahead = worker.ahead or self.take(), []
         if not batch:
             return
         if worker.doomed:
@@ -211,7 +215,7 @@ class Model:
 
     def next_job(self, t: float, worker: Worker) -> None:
         if worker.stopping:
-            for message in worker.batch:
+            for message in worker.batch + worker.ahead:
                 self.release(message)
                 self.put(t, message)
             self.end_worker(t + STEP_S, worker, 0)
@@ -221,6 +225,8 @@ class Model:
             self.claim(t, worker)
             return
         message = worker.batch.pop(0)
+        if self.plan.ahead and not worker.batch and t >= self.down_until:
+            worker.ahead = self.take()
         if message.number > message.plan.tries:
             self.notes.gave_up(t, worker.name, message.job, "max_attempts", message.number)
             self.release(message)
@@ -293,8 +299,9 @@ class Model:
             self.notes.fault(t, fault.kind, "supervisor", healed=t + 0.6, recovered=t + 1.0)
             self.notes.died(t, "", role="master")
             self.lost_until = t + 1.0
-            for worker in alive:
+            for worker in [worker for worker in self.workers if worker.alive]:
                 self.kill(t, worker, fault.answer_arrived)
+            for _ in alive:
                 self.later(t + 1.0, self.start_worker)
         else:
             self.notes.fault(t, fault.kind, "supervisor", healed=t + 2.5, recovered=t + 3.0)
@@ -323,7 +330,7 @@ class Model:
     def kill(self, t: float, worker: Worker, answer_arrived: bool, popping: bool = False) -> None:
         """A worker dies; its jobs come back by hand-back, by their lease, or not at all."""
         lost = t < self.lost_until
-        self.end_worker(t + 0.001, worker, 9, popping)
+        self.end_worker(t + 0.001, worker, 9, popping or bool(worker.ahead))
         behind = {message.plan.partition for message in worker.batch}
         if worker.unacked:
             message, outcome = worker.unacked
@@ -332,7 +339,7 @@ class Model:
                 self.settle(t, message, outcome)
             else:
                 worker.running = message
-        for message in worker.batch:
+        for message in worker.batch + worker.ahead:
             self.come_back(t + (LEASE_S if lost else 0.05), message, message.number + lost)
         if worker.running:
             quick = worker.running.plan.partition in behind and not lost
