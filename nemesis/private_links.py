@@ -28,6 +28,7 @@ from .switch import control
 from .switch.kinds import PAYLOAD
 from .switch.process import SwitchError, SwitchProcess
 from .switch.treatment import PacketRule
+from .wire.marks import MarkWriter
 
 _CUT_S: Final = 4000.0
 """Longer than any fault: the kernel ends it by itself should nobody do so."""
@@ -77,6 +78,11 @@ class PrivateLinks:
         self._names = {end.address: name for name, end in network.ends.items()}
         self._by_number = {end.number: name for name, end in network.ends.items()}
         self._turn = trio.Lock()
+        self._marks: MarkWriter | None = None
+
+    def tell(self, marks: MarkWriter) -> None:
+        """Tell of each fault from now on, before it acts; `close` closes the marks."""
+        self._marks = marks
 
     async def begin(self, fault: str, rules: Mapping[Pair, LinkRule]) -> None:
         """See `links.Links`."""
@@ -86,6 +92,8 @@ class PrivateLinks:
             totals = await self._totals()
             before = {pair: totals.get(pair, LinkCounts()) for pair in rules}
             self._faults[fault] = _Fault(dict(rules), before)
+            if self._marks is not None:
+                self._marks.begin(fault, rules)
             await self._apply()
         async with trio.open_nursery() as nursery:
             for pair, rule in rules.items():
@@ -100,6 +108,8 @@ class PrivateLinks:
             ending.after = _since(ending, await self._totals())
             ending.rules = {}
             await self._apply()
+            if self._marks is not None:
+                self._marks.end(fault)
 
     async def counts(self, fault: str) -> Mapping[Pair, LinkCounts]:
         """See `links.Links`."""
@@ -292,6 +302,8 @@ class PrivateLinks:
 
     def close(self) -> None:
         """Close every socket; rules that are in force stay until the network goes."""
+        if self._marks is not None:
+            self._marks.close()
         for each in (self._cuts, *self._refusals.values(), *self._connections.values()):
             if each is not None:
                 each.close()
