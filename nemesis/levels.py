@@ -25,7 +25,6 @@ class Power:
         sentence: What it is.
         least: The lowest level that can have it.
         best: The level at which it is most like the real thing, which `auto` goes for.
-        most: The highest level that can have it.
         probes: By level, from the lowest that has it: the probes that must pass.
     """
 
@@ -34,7 +33,6 @@ class Power:
     least: int
     best: int
     probes: tuple[tuple[int, tuple[str, ...]], ...]
-    most: int = 2
 
     def probes_at(self, level: int) -> tuple[str, ...]:
         """Name what must pass for a level to have this power."""
@@ -94,11 +92,10 @@ POWERS: Final[dict[str, Power]] = {
         ),
         Power(
             MESSAGES,
-            "tell one kind of message on a link from others, which only proxies can",
-            least=0,
-            best=0,
-            probes=((0, ()),),
-            most=0,
+            "tell what a message or packet on a link holds, and drop one kind alone",
+            0,
+            0,
+            ((0, ()), (1, (*_WORLD, SWITCH))),
         ),
         _power(PACKETS, "lose, repeat, reorder and corrupt packets", 1, *_WORLD, SWITCH),
         _power(RST, "reset one end of a connection with a crafted segment", 1, *_WORLD),
@@ -116,7 +113,7 @@ POWERS: Final[dict[str, Power]] = {
 NETWORK_POWERS: Final = frozenset({LINKS, SHAPES, MESSAGES, PACKETS, RST})
 """Those for which level 1 and above give each node a network of its own."""
 
-SWITCH_POWERS: Final = frozenset({SHAPES, PACKETS})
+SWITCH_POWERS: Final = frozenset({SHAPES, PACKETS, MESSAGES})
 """Those for which the packet switch takes the place of the bridge."""
 
 
@@ -176,7 +173,7 @@ def level_here(number: int, findings: Sequence[Finding]) -> Level:
         frozenset(
             power.name
             for power in POWERS.values()
-            if power.least <= number <= power.most and passed.issuperset(power.probes_at(number))
+            if power.least <= number and passed.issuperset(power.probes_at(number))
         ),
     )
 
@@ -247,8 +244,6 @@ def choose_level(
 
 def _remedy(power: str, number: int, findings: Sequence[Finding]) -> str:
     """Say how to get a power that a level lacks."""
-    if number > POWERS[power].most:
-        return f"choose --level {POWERS[power].most}, without faults that only higher levels have"
     for higher in LEVEL_NUMBERS[number + 1 :]:
         if not missing_of(higher, findings) and power in level_here(higher, findings).powers:
             return f"choose --level {higher}"

@@ -40,6 +40,8 @@ class LinkRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         only: The kind of message that the rule is for; empty for all.
         reset_after_s: Connections that were cut for so long are reset when the cut ends, and what
             waited is not delivered; 0 leaves that to TCP, which delivers it.
+        spares_acks: What is dropped is what carries something; mere acknowledgements of TCP pass,
+            so that the other direction goes on. A proxy never drops them.
     """
 
     drop: bool = False
@@ -55,6 +57,7 @@ class LinkRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     half_open: bool = False
     only: str = ""
     reset_after_s: Amount = 0.0
+    spares_acks: bool = False
 
 
 class LinkCounts(msgspec.Struct, kw_only=True):
@@ -108,6 +111,7 @@ def combine(rules: Iterable[LinkRule]) -> LinkRule:
 
 def _stricter(one: LinkRule, other: LinkRule) -> LinkRule:
     rates = [rate for rate in (one.rate_bytes_s, other.rate_bytes_s) if rate]
+    cuts = [rule for rule in (one, other) if rule.drop]
     limits = [limit for limit in (one.reset_after_s, other.reset_after_s) if limit]
     return LinkRule(
         drop=one.drop or other.drop,
@@ -123,4 +127,5 @@ def _stricter(one: LinkRule, other: LinkRule) -> LinkRule:
         half_open=one.half_open or other.half_open,
         only=one.only or other.only,
         reset_after_s=min(limits, default=0.0),
+        spares_acks=bool(cuts) and all(rule.spares_acks for rule in cuts),
     )

@@ -116,7 +116,7 @@ class LeaderDeaf(LinkAct):
 
     def _rule(self) -> LinkRule:
         options = options_of(self.fault, CutOptions)
-        return LinkRule(drop=True, reset_after_s=options.reset_after_s)
+        return LinkRule(drop=True, reset_after_s=options.reset_after_s, spares_acks=True)
 
 
 class LeaderDeafToAnswers(LeaderDeaf):

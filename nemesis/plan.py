@@ -46,6 +46,7 @@ class Order:
         interval_s: From one fault's begin to the next one's.
         settings: Durations.
         packages: The nemeses that each package among the names stands for.
+        targets: The selector of a nemesis's faults in place of the one that is drawn, by its name.
         slower: By how much the faults of a name come more rarely; 1 where it names none.
         all_of_them: Whether a time limit that is too short for a fault of each name is an error.
     """
@@ -56,6 +57,7 @@ class Order:
     interval_s: float = 5.0
     settings: NemesisSettings = DEFAULTS
     packages: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    targets: Mapping[str, str] = field(default_factory=dict)
     slower: Mapping[str, float] = field(default_factory=dict)
     all_of_them: bool = True
 
@@ -175,7 +177,9 @@ def _fault(name: str, order: Order, number: int, slot_s: float) -> Fault:
         kind = stream_of(order.seed, name, number, "kind").choice(list(order.packages[name]))
     stream = stream_of(order.seed, name, number)
     at_ms = round(slot_s * 1000) + stream.randrange(500)
-    return draw_fault(NEMESES[kind], f"{name}-{number}", at_ms, stream, order.settings)
+    fault = draw_fault(NEMESES[kind], f"{name}-{number}", at_ms, stream, order.settings)
+    chosen = order.targets.get(name)
+    return fault if chosen is None else msgspec.structs.replace(fault, target=chosen)
 
 
 def encode_plan(plan: Sequence[Fault]) -> bytes:

@@ -8,7 +8,7 @@ from .events import UnknownEventError, fault_of
 from .fault import Fault
 from .options import check_options
 from .registry import NEMESES, NONE, NemesisSpec, UnknownNemesisError
-from .selectors import is_of_nodes, names_in
+from .selectors import names_in, takes_many
 
 
 def check_plan(plan: Sequence[Fault]) -> None:
@@ -25,7 +25,10 @@ def check_plan(plan: Sequence[Fault]) -> None:
             raise UnknownNemesisError(
                 f"fault {fault.id}: unknown kind {fault.kind!r}; choose from: {choices}"
             )
-        _check_target(spec, fault)
+        try:
+            check_target(spec, fault.target)
+        except ValueError as error:
+            raise ValueError(f"fault {fault.id}: {error}") from None
         check_options(spec, fault)
         if fault.id in seen:
             raise ValueError(f"two faults have the id {fault.id!r}")
@@ -38,28 +41,39 @@ def check_plan(plan: Sequence[Fault]) -> None:
 def check_nodes(plan: Sequence[Fault], nodes: Sequence[str]) -> None:
     """Refuse faults on nodes that the run does not have, as ValueError."""
     for fault in plan:
-        for name in names_in(fault.target):
-            if name not in nodes:
-                raise ValueError(
-                    f"fault {fault.id}: target {fault.target!r} names {name!r}; "
-                    f"choose from: {', '.join(nodes)}"
-                )
+        try:
+            check_names_in(fault.target, nodes)
+        except ValueError as error:
+            raise ValueError(f"fault {fault.id}: {error}") from None
 
 
-def _check_target(spec: NemesisSpec, fault: Fault) -> None:
-    if fault.target in (spec.target, *spec.targets, *spec.drawn):
+def check_names_in(target: str, nodes: Sequence[str]) -> None:
+    """Refuse a target that names a node which the run does not have, or one twice: ValueError."""
+    named = names_in(target)
+    for name in named:
+        if name not in nodes:
+            raise ValueError(f"target {target!r} names {name!r}; choose from: {', '.join(nodes)}")
+    if len(set(named)) < len(named):
+        raise ValueError(f"target {target!r} names a node twice; name each one once")
+
+
+def check_target(spec: NemesisSpec, target: str) -> None:
+    """Refuse a target that a nemesis cannot have, as ValueError."""
+    known = tuple(dict.fromkeys((spec.target, *spec.targets, *spec.drawn)))
+    if target in known:
         return
-    if spec.named and is_of_nodes(fault.target) and all(names_in(fault.target) or [""]):
+    named = names_in(target)
+    of_many = any(takes_many(selector) for selector in known)
+    if spec.named and named and all(named) and (of_many or len(named) == 1):
         return
     if not spec.targets and not spec.drawn and not spec.named:
-        raise ValueError(
-            f"fault {fault.id}: {fault.kind} hits {spec.target!r}, not {fault.target!r}"
-        )
-    choices = ", ".join(dict.fromkeys((spec.target, *spec.targets, *spec.drawn)))
-    named = ", or nodes by name, such as n1+n3" if spec.named else ""
+        raise ValueError(f"{spec.name} hits {spec.target!r}, not {target!r}")
+    by_name = (
+        ", or nodes by name, such as n1+n3" if of_many else ", or one node by name, such as n1"
+    )
     raise ValueError(
-        f"fault {fault.id}: target {fault.target!r} is not one of {fault.kind}; "
-        f"choose from: {choices}{named}"
+        f"target {target!r} is not one of {spec.name}; "
+        f"choose from: {', '.join(known)}{by_name if spec.named else ''}"
     )
 
 

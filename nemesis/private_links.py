@@ -15,17 +15,20 @@ from typing import Final
 import msgspec
 import trio
 
-from .levels import LINKS, PACKETS, RST, SHAPES
+from .levels import LINKS, MESSAGES, PACKETS, RST, SHAPES
 from .link_counts import add, subtract
 from .links import LinkCounts, LinkError, LinkRule, Pair, combine
 from .namespaces import inside_network
 from .netlink.connections import Connection, Connections
 from .netlink.filters import CUT, REFUSE, Filters, Hit
 from .private_network import End, PrivateNetwork
+from .proxy.messages import KINDS
 from .resets import LAST_WORDS_S, reset_one_end
 from .switch import control
+from .switch.kinds import PAYLOAD
 from .switch.process import SwitchError, SwitchProcess
 from .switch.treatment import PacketRule
+from .wire.marks import MarkWriter
 
 _CUT_S: Final = 4000.0
 """Longer than any fault: the kernel ends it by itself should nobody do so."""
@@ -62,7 +65,7 @@ class PrivateLinks:
     def __init__(self, network: PrivateNetwork, switch: SwitchProcess | None = None) -> None:
         self._network = network
         self._switch = switch
-        self.powers = frozenset({LINKS, RST} | ({SHAPES, PACKETS} if switch else set()))
+        self.powers = frozenset({LINKS, RST} | ({SHAPES, PACKETS, MESSAGES} if switch else set()))
         with inside_network(network.home):
             self._cuts = None if switch else Filters(CUT)
         self._refusals: dict[str, Filters] = {}
@@ -75,6 +78,11 @@ class PrivateLinks:
         self._names = {end.address: name for name, end in network.ends.items()}
         self._by_number = {end.number: name for name, end in network.ends.items()}
         self._turn = trio.Lock()
+        self._marks: MarkWriter | None = None
+
+    def tell(self, marks: MarkWriter) -> None:
+        """Tell of each fault from now on, before it acts; `close` closes the marks."""
+        self._marks = marks
 
     async def begin(self, fault: str, rules: Mapping[Pair, LinkRule]) -> None:
         """See `links.Links`."""
@@ -84,6 +92,8 @@ class PrivateLinks:
             totals = await self._totals()
             before = {pair: totals.get(pair, LinkCounts()) for pair in rules}
             self._faults[fault] = _Fault(dict(rules), before)
+            if self._marks is not None:
+                self._marks.begin(fault, rules)
             await self._apply()
         async with trio.open_nursery() as nursery:
             for pair, rule in rules.items():
@@ -98,6 +108,8 @@ class PrivateLinks:
             ending.after = _since(ending, await self._totals())
             ending.rules = {}
             await self._apply()
+            if self._marks is not None:
+                self._marks.end(fault)
 
     async def counts(self, fault: str) -> Mapping[Pair, LinkCounts]:
         """See `links.Links`."""
@@ -113,25 +125,35 @@ class PrivateLinks:
                 if name not in self._network.ends:
                     known = ", ".join(self._network.ends)
                     raise LinkError(f"there is no end {name!r}; choose from: {known}")
-            if rule.only:
-                raise LinkError(f"links of packets cannot tell {rule.only!r} from other messages")
-            asked = [name for name in (*_SHAPING, *_OF_PACKETS) if getattr(rule, name)]
+            if rule.only and rule.only not in KINDS.values():
+                known = ", ".join(KINDS.values())
+                raise LinkError(
+                    f"there are no messages of kind {rule.only!r}; choose from: {known}"
+                )
+            if rule.only and rule != LinkRule(drop=True, only=rule.only):
+                raise LinkError(f"{rule.only} can be dropped, and nothing else")
+            chosen = (*_SHAPING, *_OF_PACKETS, "only", "spares_acks")
+            asked = [name for name in chosen if getattr(rule, name)]
             if asked and self._switch is None:
                 raise LinkError(f"{asked[0]} needs the packet switch, which this run has not")
 
     async def _apply(self) -> None:
         """Put what all faults together want into force."""
         wanted: dict[Pair, LinkRule] = {}
+        chosen: dict[tuple[Pair, str], PacketRule] = {}
         for fault in self._faults.values():
             for pair, rule in fault.rules.items():
-                wanted[pair] = combine((wanted.get(pair, LinkRule()), rule))
+                if rule.only:
+                    chosen[pair, rule.only] = PacketRule(drop=True, only=rule.only)
+                else:
+                    wanted[pair] = combine((wanted.get(pair, LinkRule()), rule))
         silenced = {pair for pair, times in self._silenced.items() if times}
         cut = {pair for pair, rule in wanted.items() if rule.drop} | silenced
         try:
             if self._cuts is not None:
                 self._put(self._cuts, cut, self._cut)
             if self._switch is not None:
-                await self._instruct(self._switch, wanted, silenced)
+                await self._instruct(self._switch, wanted, chosen, silenced)
             self._refuse({pair for pair, rule in wanted.items() if rule.refuse})
         except (OSError, SwitchError) as error:
             raise LinkError(str(error)) from None
@@ -165,16 +187,24 @@ class PrivateLinks:
         self._refused = wanted
 
     async def _instruct(
-        self, switch: SwitchProcess, wanted: Mapping[Pair, LinkRule], silenced: set[Pair]
+        self,
+        switch: SwitchProcess,
+        wanted: Mapping[Pair, LinkRule],
+        chosen: Mapping[tuple[Pair, str], PacketRule],
+        silenced: set[Pair],
     ) -> None:
-        rules = {pair: _of_packets(rule) for pair, rule in wanted.items()}
-        rules |= {pair: PacketRule(drop=True) for pair in silenced}
+        rules = dict(chosen)
+        for pair, rule in wanted.items():
+            if rule.spares_acks:
+                rules[pair, PAYLOAD] = PacketRule(drop=True, only=PAYLOAD)
+            rules[pair, ""] = _of_packets(rule)
+        rules |= {(pair, ""): PacketRule(drop=True) for pair in silenced}
         ends = self._network.ends
         answer = await switch.set_rules(
             [
-                control.LinkRule(ends[source].number, ends[target].number, rule)
-                for (source, target), rule in rules.items()
-                if rule != PacketRule()
+                control.LinkRule(ends[source].number, ends[target].number, of_packets)
+                for ((source, target), _), of_packets in rules.items()
+                if of_packets != PacketRule()
             ]
         )
         for pair, counts in self._counted(answer.counts):
@@ -272,6 +302,8 @@ class PrivateLinks:
 
     def close(self) -> None:
         """Close every socket; rules that are in force stay until the network goes."""
+        if self._marks is not None:
+            self._marks.close()
         for each in (self._cuts, *self._refusals.values(), *self._connections.values()):
             if each is not None:
                 each.close()
@@ -291,5 +323,6 @@ def _dropped(hit: Hit) -> LinkCounts:
 def _of_packets(rule: LinkRule) -> PacketRule:
     """Keep what the switch has to do with."""
     return PacketRule(
-        drop=rule.drop, **{name: getattr(rule, name) for name in (*_SHAPING, *_OF_PACKETS)}
+        drop=rule.drop and not rule.spares_acks,
+        **{name: getattr(rule, name) for name in (*_SHAPING, *_OF_PACKETS)},
     )

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import trio
 
-from .levels import LINKS, SHAPES
+from .levels import LINKS, MESSAGES, SHAPES
 from .links import LinkCounts, LinkError, LinkRule, Pair
 from .proxy.control import LINE_BYTES_MAX, Answer, Order, PairRule
 from .proxy.unix import connected_unix
@@ -27,7 +27,7 @@ class ProxyLinks:
     """
 
     def __init__(self, control: Path) -> None:
-        self.powers = frozenset({LINKS, SHAPES})
+        self.powers = frozenset({LINKS, SHAPES, MESSAGES})
         self._path = control
         self._stream: trio.SocketStream | None = None
         self._buffer = bytearray()

@@ -48,6 +48,11 @@ def is_of_many(selector: str) -> bool:
     return selector in (FOLLOWERS, MAJORITY, RING, ALL, NODES) or len(names_in(selector)) > 1
 
 
+def takes_many(selector: str) -> bool:
+    """Whether it may select more than one node."""
+    return selector == MINORITY or is_of_many(selector)
+
+
 def pick(
     selector: str,
     nodes: Sequence[str],

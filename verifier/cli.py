@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from .cli_options import DEFAULT_STORE, JSON, QUIET, STORE, split_names
+from .cli_options import DEFAULT_STORE, JSON, QUIET, STORE, split_targets
 from .errors import Exit, UsageError, VerifyError
 from .fault_commands import matrix, plan
 from .packets_cli import packets
@@ -75,9 +75,9 @@ def main() -> None:
 @click.argument("workload", default="")
 @click.option(
     "--nemesis",
-    metavar="NAME[,NAME...]",
+    metavar="NAME[=TARGET][,...]",
     default=None,
-    help="What breaks; without it nothing does.",
+    help="What breaks, and whom it hits (leader, n1+n3, ...); without it nothing does.",
 )
 @click.option("--lane", metavar="NAME", default="", help="A failure lane; see verify lanes --list.")
 @click.option("--profile", metavar="NAME", default="", help="plain or fast; with --lane.")
@@ -154,11 +154,13 @@ def run(
     from .request import Request
 
     check_level(level)
+    nemeses, targets = split_targets(nemesis)
     plan = None if plan_path is None else load_plan(plan_path)
     scenario = make_any_scenario(
         Request(
             workload=workload,
-            nemeses=split_names(nemesis),
+            nemeses=nemeses,
+            targets=targets,
             nodes=3 if nodes is None else nodes,
             workers=workers,
             time_limit_s=time_limit_of(time_limit, plan),

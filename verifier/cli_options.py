@@ -30,3 +30,10 @@ def split_names(text: str | None) -> tuple[str, ...]:
     An empty text is one name, which nothing has: a variable that was not set must not mean "none".
     """
     return () if text is None else tuple(name.strip() for name in text.split(","))
+
+
+def split_targets(text: str | None) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Split `NAME[=TARGET][,...]` into the names, and the targets of those that have one."""
+    parts = [part.partition("=") for part in split_names(text)]
+    targets = {name: target for name, equals, target in parts if equals}
+    return tuple(name for name, _, _ in parts), targets

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from .cli_options import JSON, split_names
+from .cli_options import JSON, split_names, split_targets
 
 
 @click.command()
 @click.argument("workload", default="")
-@click.option("--nemesis", metavar="NAME[,NAME...]", default=None, help="As of verify run.")
+@click.option("--nemesis", metavar="NAME[=TARGET][,...]", default=None, help="As of verify run.")
 @click.option(
     "--plan",
     "plan_path",
@@ -45,11 +45,13 @@ def plan(
     from .planning import load_plan, time_limit_of
     from .scenario import Request, make_scenario
 
+    nemeses, targets = split_targets(nemesis)
     file = None if plan_path is None else load_plan(plan_path)
     scenario = make_scenario(
         Request(
             workload=workload,
-            nemeses=split_names(nemesis),
+            nemeses=nemeses,
+            targets=targets,
             nodes=nodes,
             workers=1,
             time_limit_s=time_limit_of(time_limit, file),

@@ -20,6 +20,7 @@ from ..nemesis.namespaces import enter_network, inside_network
 from ..nemesis.private_links import PrivateLinks
 from ..nemesis.private_network import CLIENTS, DATA_NETWORK, WORKERS, PrivateNetwork
 from ..nemesis.switch.process import SwitchProcess
+from ..nemesis.wire.marks import MarkWriter
 from ..nemesis.wire.recording import WirePlan
 from ..system.client import Endpoint
 from .children import LOOPBACK, NodePorts, PortHold, log_tail
@@ -133,11 +134,12 @@ class NamespaceNetwork:
         self,
         private: PrivateNetwork,
         nodes: Iterable[str],
-        links: Links,
+        links: PrivateLinks,
         capture: tuple[int, int] | None = None,
     ) -> None:
         self._private = private
         self._capture = capture
+        self._links = links
         self.links: Links | None = links
         self._nodes = tuple(nodes)
 
@@ -175,7 +177,9 @@ class NamespaceNetwork:
         if self._capture is None:
             return
         ends = [(end.name, end.port, end.number) for end in self._private.ends.values()]
-        plan = WirePlan(ends, list(DATA_NETWORK), str(run.capture), *self._capture)
+        marks = run.capture_marks
+        self._links.tell(MarkWriter(marks))
+        plan = WirePlan(ends, list(DATA_NETWORK), str(run.capture), *self._capture, str(marks))
         run.capture_config.write_bytes(msgspec.json.encode(plan) + b"\n")
         with inside_network(self._private.home):
             spawn(_WIRE_MODULE, "capture", run.capture_config, run.capture_log)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,7 +11,7 @@ from ..nemesis.events import FIRST_JOB_STARTED
 from ..nemesis.fault import Fault
 from ..nemesis.packages import PACKAGES, fitting
 from ..nemesis.plan import NemesisSettings, Order, make_order
-from ..nemesis.plan_check import check_nodes
+from ..nemesis.plan_check import check_names_in, check_nodes, check_target
 from ..nemesis.plan_file import PlanError, PlanFile, expand_plan, read_plan_file
 from ..nemesis.registry import NEMESES, NONE, UnknownNemesisError, check_names
 from ..nemesis.selectors import BACKEND
@@ -87,6 +87,28 @@ def check_nemeses(request: Request, spec: WorkloadSpec) -> None:
             )
         if name not in PACKAGES:
             _check_fit(name, spec, request.nodes)
+    _check_targets(request.targets, name_nodes(request.nodes))
+
+
+def _check_targets(targets: Mapping[str, str], nodes: Sequence[str]) -> None:
+    for name, target in targets.items():
+        if name in PACKAGES:
+            raise UsageError(
+                f"--nemesis {name}={target}: a package takes no target; "
+                f"name one of its nemeses: {', '.join(PACKAGES[name])}"
+            )
+        if name == NONE:
+            raise UsageError(f"--nemesis {name}={target}: {name} takes no target")
+        try:
+            check_target(NEMESES[name], target)
+            check_names_in(target, nodes)
+        except ValueError as error:
+            raise UsageError(f"--nemesis {name}={target}: {error}") from None
+
+
+def name_nodes(number: int) -> tuple[str, ...]:
+    """Name so many nodes."""
+    return tuple(f"n{index}" for index in range(1, number + 1))
 
 
 def _check_alone(request: Request) -> None:
@@ -150,6 +172,7 @@ def make_planned(
         interval_s=request.interval_s,
         settings=nemesis_settings(settings),
         packages=packages,
+        targets=request.targets,
         slower=slower,
         all_of_them=not request.swarm,
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ..nemesis.levels import AUTO
 from ..nemesis.plan_file import PlanFile
@@ -15,6 +16,7 @@ class Request:
     A lane has nodes of its own number unless `lane_nodes` says otherwise.
 
     Attributes:
+        targets: What a nemesis hits in place of what is drawn, by its name.
         plan: A plan file, which stands in for the nemeses.
         plan_path: Where the plan file is, for people.
         swarm: Whether the seed draws which of the nemeses there are; of all that fit, if none is
@@ -36,6 +38,7 @@ class Request:
     lane: str = ""
     profile: str = ""
     lane_nodes: int | None = None
+    targets: Mapping[str, str] = field(default_factory=dict)
     plan: PlanFile | None = None
     plan_path: str = ""
     swarm: bool = False

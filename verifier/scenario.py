@@ -21,7 +21,7 @@ from ..workloads.lanes.plan import LanePlan
 from ..workloads.registry import LANE, SOAK, WORKLOADS
 from ..workloads.soak import SoakPlan
 from .errors import UsageError, unknown_name
-from .planning import check_nemeses, make_planned
+from .planning import check_nemeses, make_planned, name_nodes
 from .request import Request
 from .settings import Settings, parse_settings
 
@@ -136,11 +136,6 @@ class Scenario:
             plan=[fault.plain() for fault in self.plan],
             contract=contract,
         )
-
-
-def name_nodes(number: int) -> tuple[str, ...]:
-    """Name so many nodes."""
-    return tuple(f"n{index}" for index in range(1, number + 1))
 
 
 def make_scenario(request: Request) -> Scenario:

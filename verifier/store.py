@@ -88,6 +88,11 @@ class RunPaths(RunFolder):
         return self.path / "capture.log"
 
     @property
+    def capture_marks(self) -> Path:
+        """What acted on which links when, for the recording."""
+        return self.path / "capture-marks.jsonl"
+
+    @property
     def capture(self) -> Path:
         """What was captured on the links."""
         return self.path / "capture"

@@ -36,21 +36,23 @@ from ..partition_acts import (
     draw_flap,
     draw_one_way,
 )
-from ..selectors import ALL, LEADER, MAJORITY, ONE, RING, SOME_NODES
+from ..selectors import ALL, FOLLOWER, LEADER, MAJORITY, ONE, RING, SOME_NODES
 from ..spec import AT_ONCE, NemesisSpec, Takes
 
 _LINKS: Final = frozenset({LINKS})
 _SHAPES: Final = frozenset({SHAPES})
-_MESSAGES: Final = frozenset({LINKS, MESSAGES})
+_MESSAGES: Final = frozenset({MESSAGES})
 _LOST: Final[frozenset[Takes]] = frozenset({"node", "lost"})
 _PATH: Final[frozenset[Takes]] = frozenset({"node"})
 
 
-def _partition(name: str, sentence: str, target: str) -> NemesisSpec:
+def _partition(name: str, sentence: str, target: str, targets: tuple[str, ...] = ()) -> NemesisSpec:
     return NemesisSpec(
         name=name,
         sentence=sentence,
         target=target,
+        targets=targets,
+        named=bool(targets),
         family="network",
         needs=_LINKS,
         takes=_LOST,
@@ -63,7 +65,7 @@ def _partition(name: str, sentence: str, target: str) -> NemesisSpec:
 
 
 _PARTITIONS: Final = (
-    _partition("partition-one", "cuts one node off from all others", ONE),
+    _partition("partition-one", "cuts one node off from all others", ONE, (ONE, LEADER, FOLLOWER)),
     _partition("partition-leader", "cuts the leading node off from all others", LEADER),
     _partition(
         "partition-majority",

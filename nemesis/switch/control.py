@@ -36,7 +36,10 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class LinkRule(msgspec.Struct, frozen=True):
-    """A rule for what goes from one address to another, by their last bytes."""
+    """A rule for what goes from one address to another, by their last bytes.
+
+    A link has at most one rule for each `only`.
+    """
 
     source: int
     target: int

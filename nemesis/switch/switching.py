@@ -41,7 +41,7 @@ class Switch:
         self._stream = random.Random(plan.seed)
         self._network = bytes(plan.network)
         self._ports = {port.number: _open(port) for port in plan.ports}
-        self._treatments: dict[Pair, Treatment] = {}
+        self._treatments: dict[Pair, list[Treatment]] = {}
         self._late: list[tuple[float, int, int, bytes]] = []
         self._numbers = itertools.count()
         self._sooner = trio.Event()
@@ -66,24 +66,26 @@ class Switch:
             await control.send(msgspec.json.encode(Answer(counts, self._unsent)))
 
     def _counts(self) -> list[LinkCount]:
-        return [LinkCount(*pair, each.counts) for pair, each in self._treatments.items()]
+        return [
+            LinkCount(*pair, each.counts)
+            for pair, some in self._treatments.items()
+            for each in some
+        ]
 
     def _set_rules(self, rules: list[LinkRule]) -> list[LinkCount]:
         before = self._treatments
         self._treatments = {}
-        for told in rules:
+        # Rules for some frames come first; what is left goes by the one for all.
+        for told in sorted(rules, key=lambda each: not each.rule.only):
             pair = (told.source, told.target)
-            old = before.get(pair)
-            is_same = old is not None and old.rule == told.rule
-            self._treatments[pair] = (
-                old
-                if is_same and old
-                else Treatment(told.rule, random.Random(self._stream.random()))
-            )
+            same = [each for each in before.get(pair, ()) if each.rule == told.rule]
+            new = same or [Treatment(told.rule, random.Random(self._stream.random()))]
+            self._treatments.setdefault(pair, []).extend(new)
         return [
             LinkCount(*pair, old.counts)
-            for pair, old in before.items()
-            if self._treatments.get(pair) is not old
+            for pair, some in before.items()
+            for old in some
+            if old not in self._treatments.get(pair, ())
         ]
 
     async def _receive(self, number: int, port: socket.socket) -> None:
@@ -109,11 +111,12 @@ class Switch:
             return
         if self._treatments:
             pair = pair_of(frame, self._network)
-            treatment = None if pair is None else self._treatments.get(pair)
-            if treatment is not None:
-                for due_s, treated in treatment.treat(now_s, frame):
-                    self._send_at(now_s, due_s, target, treated)
-                return
+            some = () if pair is None else self._treatments.get(pair, ())
+            for treatment in some:
+                if treatment.is_for(frame):
+                    for due_s, treated in treatment.treat(now_s, frame):
+                        self._send_at(now_s, due_s, target, treated)
+                    return
         self._send(target, frame)
 
     def _send_at(self, now_s: float, due_s: float, target: int, frame: bytes) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from .frames import corrupted
+from .kinds import ALL, is_meant
 
 _HELD_BACK_S: Final = 0.01
 """A frame that is reordered waits so long while later ones overtake it."""
@@ -30,6 +31,8 @@ class PacketRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         reorder: Share that later ones overtake.
         corrupt: Share whose payload changes under a checksum that stays right.
         rate_bytes_s: So much passes in a second; 0 is no bound.
+        only: The frames that the rule is for, one of `kinds.CHOICES`; the others go by the link's
+            other rule, if it has one.
     """
 
     drop: bool = False
@@ -40,6 +43,7 @@ class PacketRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     reorder: Share = 0.0
     corrupt: Share = 0.0
     rate_bytes_s: float = 0.0
+    only: str = ALL
 
 
 class PacketCounts(msgspec.Struct, kw_only=True):
@@ -68,6 +72,10 @@ class Treatment:
         self._stream = stream
         self._last_s = 0.0
         self._free_s = 0.0
+
+    def is_for(self, frame: bytes) -> bool:
+        """Whether the rule is for a frame."""
+        return is_meant(frame, self.rule.only)
 
     def treat(self, now_s: float, frame: bytes) -> list[tuple[float, bytes]]:
         """Decide on a frame that came in now: when which frames go out, none if it is lost."""

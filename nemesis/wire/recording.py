@@ -16,6 +16,7 @@ import msgspec
 from ...histories.pcapng import PcapngRing
 from ..links import Pair
 from ..switch.frames import pair_of
+from .marks import MarkReader
 from .matching import DELIVERED, SENT, Matching, Sighting
 
 COMMENT: Final = "frames at the ports of all ends: as they were sent, and as they were delivered"
@@ -40,6 +41,7 @@ class WirePlan(msgspec.Struct, frozen=True):
         folder: Where the files go.
         segment_bytes: When the next file is begun.
         segments: So many files are kept, the newest.
+        marks: The file of a `MarkWriter`, which says what acts on which link.
     """
 
     ends: list[tuple[str, str, int]]
@@ -47,6 +49,7 @@ class WirePlan(msgspec.Struct, frozen=True):
     folder: str
     segment_bytes: int
     segments: int
+    marks: str
 
 
 class Recording:
@@ -74,6 +77,7 @@ class Recording:
         self._ring = PcapngRing(
             Path(plan.folder), interfaces, COMMENT, plan.segment_bytes, plan.segments
         )
+        self._faults = MarkReader(Path(plan.marks))
         self._is_over = False
 
     def run(self) -> None:
@@ -90,6 +94,7 @@ class Recording:
             self._ring.flush()
         self._write(self._matching.rest())
         self._ring.close()
+        self._faults.close()
 
     def _end(self, *_: object) -> None:
         self._is_over = True
@@ -111,8 +116,12 @@ class Recording:
     def _write(self, sightings: Iterable[Sighting]) -> None:
         # Packets are stamped by the wall clock, everything else of a run by the monotonic one.
         ahead_ns = time.monotonic_ns() - time.time_ns()
+        # Whatever acted on a packet that is here was told before.
+        self._faults.update()
         for each in sightings:
-            comment = f"verdict={each.verdict} fault=- mono={each.wall_ns + ahead_ns}"
+            mono_ns = each.wall_ns + ahead_ns
+            faults = self._faults.marks.at(each.pair, mono_ns)
+            comment = f"verdict={each.verdict} fault={faults} mono={mono_ns}"
             interface = self._interfaces[f"{each.pair[0]}>{each.pair[1]} {each.stage}"]
             self._ring.write(interface, each.wall_ns, each.frame, comment)
 

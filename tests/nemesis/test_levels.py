@@ -55,7 +55,8 @@ def needing(*powers: str) -> dict[str, frozenset[str]]:
         (("signals", "packets"), 1),
         (("time-namespace",), 1),
         (("real-ext4", "links"), 2),
-        (("links", "messages"), 0),
+        (("messages",), 0),
+        (("links", "messages"), 1),
     ],
 )
 def test_auto_goes_as_high_as_the_faults_need_and_no_higher(
@@ -125,14 +126,15 @@ def test_chosen_level_is_had_and_covers_every_need(
     assert "\n" not in told
 
 
-def test_faults_that_no_one_level_has_together_are_refused_with_both_named() -> None:
+def test_messages_are_told_apart_at_level_1_by_the_switch_alone() -> None:
     needs = {"deaf": frozenset({"messages"}), "loss": frozenset({"packets"})}
 
     with pytest.raises(LackingPowerError) as refused:
-        choose_level("auto", needs, found())
+        choose_level("1", needs, found(SWITCH))
 
     assert "'deaf' needs 'messages'" in str(refused.value)
-    assert "level 1 lacks; choose --level 0" in str(refused.value)
+    assert "level 1 lacks" in str(refused.value)
+    assert "packet switch: EPERM" in str(refused.value)
 
 
 @given(st.sets(st.sampled_from(ALL)))

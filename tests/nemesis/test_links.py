@@ -42,6 +42,14 @@ def test_stricter_rule_wins_whichever_came_first(one: LinkRule, other: LinkRule)
     )
 
 
+def test_acknowledgements_are_spared_only_if_every_cut_spares_them() -> None:
+    sparing, cut = LinkRule(drop=True, spares_acks=True), LinkRule(drop=True)
+    assert combine((sparing, LinkRule(delay_ms=5))).spares_acks
+    assert not combine((sparing, cut)).spares_acks
+    assert not combine((cut, sparing)).spares_acks
+    assert not combine((LinkRule(delay_ms=5),)).spares_acks
+
+
 @given(RULES)
 def test_rule_twice_is_the_rule(rule: LinkRule) -> None:
     assert combine((rule, rule)) == rule

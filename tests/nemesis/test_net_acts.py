@@ -18,7 +18,9 @@ from atleastonce.nemesis.settings import NemesisSettings
 from atleastonce.nemesis.world import NodeState, Target
 
 NODES = ("n1", "n2", "n3")
-OF_LINKS = {name: spec for name, spec in NEMESES.items() if spec.needs & {"links", "shapes"}}
+OF_LINKS = {
+    name: spec for name, spec in NEMESES.items() if spec.needs & {"links", "shapes", "messages"}
+}
 SIMPLE = [name for name in OF_LINKS if name != "part-kill"]
 SEEN = LinkCounts(dropped=1, delayed=1, resets=1, refused=1)
 TO_LEADER = {("n1", "n2"), ("n3", "n2")}
@@ -177,6 +179,9 @@ def test_a_deaf_leader_loses_answers_alone_or_all_that_it_should_hear() -> None:
         run_act(kind, links)
         assert set(links.rules["f"]) == TO_LEADER
         assert {rule.only for rule in links.rules["f"].values()} == {only}
+        assert all(rule.drop for rule in links.rules["f"].values())
+        # Else nobody would hear the leader for long, whose appends nobody acknowledges.
+        assert {rule.spares_acks for rule in links.rules["f"].values()} == {not only}
 
 
 def test_one_way_cuts_what_leads_in_or_what_leads_out() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -14,6 +16,7 @@ from atleastonce.nemesis.fault import Fault
 from atleastonce.nemesis.plan_file import read_plan_file
 from atleastonce.nemesis.registry import NEMESES
 from atleastonce.verifier.cli import main
+from atleastonce.verifier.cli_options import split_targets
 from atleastonce.verifier.errors import UsageError
 from atleastonce.verifier.fault_kinds import with_fault_kinds
 from atleastonce.verifier.judge import contract_of
@@ -139,6 +142,50 @@ def test_a_plan_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> Non
     file.write_text("[1", encoding="ascii")
     with pytest.raises(UsageError, match=r"plan\.json: not JSON"):
         load_plan(file)
+
+
+def with_nemesis(text: str, **changes: object) -> Request:
+    names, targets = split_targets(text)
+    return dataclasses.replace(REQUEST, nemeses=names, targets=targets, **changes)  # type: ignore[arg-type]
+
+
+def test_a_target_behind_a_name_moves_nothing_else_of_the_plan() -> None:
+    drawn = make_scenario(with_nemesis("partition-one,kill-worker"))
+    named = make_scenario(with_nemesis("partition-one=n2,kill-worker"))
+    assert named.nemeses == drawn.nemeses == ("partition-one", "kill-worker")
+    assert {fault.target for fault in named.plan} == {"n2", "worker"}
+    for one, other in zip(drawn.plan, named.plan, strict=True):
+        assert msgspec.structs.replace(other, target=one.target) == one
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["partition-one=follower", "kill-nodes=n1+n3", "pause-nodes=majority", "slow-links=n3"],
+)
+def test_targets_are_written_as_in_a_plan_file(text: str) -> None:
+    plan = make_scenario(with_nemesis(text)).plan
+    assert {fault.target for fault in plan} == {text.partition("=")[2]}
+    again = read_plan_file(json.dumps([fault.plain() for fault in plan]).encode())
+    assert make_scenario(dataclasses.replace(REQUEST, plan=again)).plan == plan
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("partition-one=n9", "target 'n9' names 'n9'; choose from: n1, n2, n3"),
+        ("partition-one=n1+n2", "target 'n1\\+n2' is not one of partition-one; .*one node by name"),
+        ("damage-file=n1+n2", "target 'n1\\+n2' is not one of damage-file"),
+        ("kill-nodes=n1+n1", "target 'n1\\+n1' names a node twice"),
+        ("kill-nodes=", "target '' is not one of kill-nodes"),
+        ("kill-leader=n1", "kill-leader hits 'leader', not 'n1'"),
+        ("kill=n1", "a package takes no target; name one of its nemeses: kill-leader"),
+        ("none=n1", "none takes no target"),
+    ],
+)
+def test_a_target_that_cannot_be_had_is_one_line(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=f"^--nemesis {re.escape(text)}: {message}") as caught:
+        make_scenario(with_nemesis(text))
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("empty", ["[]", "[ ]\n", "{}"])

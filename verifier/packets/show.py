@@ -155,9 +155,10 @@ def _lines(rows: list[dict[str, Json]], spans: Spans, origin_ns: int) -> Iterato
             moment = ahead.pop(0)
             yield f"{_at_s(moment.t_ns, origin_ns):11.6f} ---- {moment.text}"
         verdict = "" if row["verdict"] == "pass" else str(row["verdict"])
+        fault = f" [{row['fault']}]" if row["fault"] else ""
         yield (
             f"{row['at_s']:11.6f} {row['link']!s:<12} {row['stage']!s:<9} {verdict:<5} "
-            f"{row['connection']!s:>5} {summary(row)}"
+            f"{row['connection']!s:>5} {summary(row)}{fault}"
         )
     for moment in ahead:
         yield f"{_at_s(moment.t_ns, origin_ns):11.6f} ---- {moment.text}"

@@ -17,6 +17,8 @@ from atleastonce.nemesis.namespaces import inside_network
 from atleastonce.nemesis.private_links import PrivateLinks
 from atleastonce.nemesis.private_network import DATA_NETWORK, PrivateNetwork
 from atleastonce.nemesis.switch.process import SwitchProcess
+from atleastonce.system.node.frames import frame
+from atleastonce.system.raft.messages import AppendReply, VoteReply, encode_message
 
 from .private_bench import in_private
 
@@ -135,6 +137,88 @@ def test_cut_is_one_way_adds_up_and_is_counted_by_fault(switched: bool) -> None:
         }
 
     play(act, switched=switched)
+
+
+def hears(sock: socket.socket) -> bytes:
+    """What comes within a short time; empty for silence."""
+    sock.settimeout(SILENT_S)
+    with suppress(TimeoutError):
+        return sock.recv(65_536)
+    return b""
+
+
+def test_an_end_that_is_deaf_but_for_acknowledgements_is_heard_as_before() -> None:
+    async def act(bench: Bench) -> None:
+        with bench.connection("n1", "n2") as (deaf, peer):
+            cut = LinkRule(drop=True, spares_acks=True)
+            await bench.links.begin("a", {("n2", "n1"): cut})
+            peer.send(b"answer")
+            # Far more than fits into both ends' buffers unacknowledged.
+            left = size = 16 << 20
+
+            def speak() -> None:
+                deaf.settimeout(ARRIVES_S)
+                deaf.sendall(bytes(size))
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trio.to_thread.run_sync, speak)
+                while left:
+                    left -= len(await trio.to_thread.run_sync(peer.recv, 1 << 20))
+            assert hears(deaf) == b""
+            assert (await bench.links.counts("a"))["n2", "n1"].dropped >= 1
+            await bench.links.end("a")
+            deaf.settimeout(ARRIVES_S)
+            assert deaf.recv(6) == b"answer"
+
+    play(act, switched=True)
+
+
+def test_messages_of_one_kind_are_lost_and_others_before_them_and_elsewhere_arrive() -> None:
+    async def act(bench: Bench) -> None:
+        answer = frame(encode_message(AppendReply(3, True, 8, 9)))
+        vote = frame(encode_message(VoteReply(4, True, False)))
+        with bench.connection("n2", "n1") as (peer, leader), bench.connection("n2", "n3") as other:
+            rules = {("n2", "n1"): LinkRule(drop=True, only="append-answers")}
+            await bench.links.begin("a", rules)
+            peer.send(vote)
+            assert hears(leader) == vote
+            peer.send(answer)
+            assert hears(leader) == b""
+            other[0].send(answer)
+            assert hears(other[1]) == answer
+            leader.send(answer)
+            assert hears(peer) == answer
+            assert (await bench.links.counts("a"))["n2", "n1"].dropped >= 1
+            await bench.links.end("a")
+            leader.settimeout(ARRIVES_S)
+            assert leader.recv(len(answer)) == answer
+
+    play(act, switched=True)
+
+
+def test_a_whole_cut_beside_a_deafness_drops_acknowledgements_too() -> None:
+    async def act(bench: Bench) -> None:
+        deaf = LinkRule(drop=True, spares_acks=True)
+        await bench.links.begin("a", {("n2", "n1"): deaf})
+        await bench.links.begin("b", {("n2", "n1"): LinkRule(drop=True, only="votes")})
+        assert bench.passes("n2", "n1")
+        await bench.links.begin("c", {("n2", "n1"): CUT})
+        assert bench.is_silent("n2", "n1")
+        await bench.links.end("c")
+        assert bench.passes("n2", "n1")
+
+    play(act, switched=True)
+
+
+def test_a_bridge_cannot_tell_packets_apart() -> None:
+    async def act(bench: Bench) -> None:
+        for rule in (LinkRule(drop=True, only="votes"), LinkRule(drop=True, spares_acks=True)):
+            with pytest.raises(LinkError, match="needs the packet switch, which this run has not"):
+                await bench.links.begin("a", {("n2", "n1"): rule})
+        with pytest.raises(LinkError, match="no messages of kind 'gossip'; choose from: appends"):
+            await bench.links.begin("a", {("n2", "n1"): LinkRule(drop=True, only="gossip")})
+
+    play(act)
 
 
 @pytest.mark.parametrize("switched", [False, True])
@@ -300,7 +384,7 @@ def test_corruption_reaches_the_application_below_a_right_checksum() -> None:
     [
         (("n1", "n9"), CUT, "there is no end 'n9'; choose from: n1, n2, n3, clients, workers"),
         (("n1", "n2"), LinkRule(delay_ms=1), "delay_ms needs the packet switch"),
-        (("n1", "n2"), LinkRule(drop=True, only="append-answers"), "'append-answers'"),
+        (("n1", "n2"), LinkRule(drop=True, only="votes"), "only needs the packet switch"),
     ],
 )
 def test_rule_that_cannot_be_had_changes_nothing(

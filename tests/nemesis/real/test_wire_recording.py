@@ -17,6 +17,7 @@ from atleastonce.nemesis.links import LinkRule
 from atleastonce.nemesis.namespaces import inside_network
 from atleastonce.nemesis.private_links import PrivateLinks
 from atleastonce.nemesis.private_network import DATA_NETWORK, PrivateNetwork
+from atleastonce.nemesis.wire.marks import MarkWriter
 from atleastonce.nemesis.wire.recording import WirePlan
 
 from .private_bench import in_private
@@ -36,11 +37,13 @@ def hear(receiver: socket.socket, text: bytes) -> None:
 
 
 def play(folder: Path) -> None:
-    """Record three datagrams: one that arrives, one that is cut off, one for control."""
+    """Record datagrams: one that arrives, one that is cut off, one for control, one after it."""
     network = PrivateNetwork(("n1", "n2"))
     links = PrivateLinks(network)
     ends = [(end.name, end.port, end.number) for end in network.ends.values()]
-    plan = WirePlan(ends, list(DATA_NETWORK), str(folder / "capture"), 1 << 20, 2)
+    marks = folder / "marks.jsonl"
+    links.tell(MarkWriter(marks))
+    plan = WirePlan(ends, list(DATA_NETWORK), str(folder / "capture"), 1 << 20, 2, str(marks))
     (folder / "plan.json").write_bytes(msgspec.json.encode(plan))
     with inside_network(network.home):
         recorder = subprocess.Popen(
@@ -60,6 +63,9 @@ def play(folder: Path) -> None:
         send(network, b"two", network.ends["n2"].address)
         send(network, b"three", network.ends["n2"].control_address)
         hear(receiver, b"three")
+        trio.run(links.end, "f")
+        send(network, b"four", network.ends["n2"].address)
+        hear(receiver, b"four")
     recorder.terminate()
     assert recorder.wait(WAIT_S) == 0
 
@@ -72,11 +78,16 @@ def test_each_packet_stands_where_it_was_seen_with_what_became_of_it(tmp_path: P
 
     seen = [each for each in read_folder(tmp_path / "capture") if each.frame[23] == 17]
 
-    told = [(each.interface, each.words["verdict"], each.frame[42:45]) for each in seen]
+    told = [
+        (each.interface, each.words["verdict"], each.words["fault"], each.frame[42:45])
+        for each in seen
+    ]
     assert sorted(told) == [
-        ("n1>n2 delivered", "pass", b"one"),
-        ("n1>n2 sent", "drop", b"two"),
-        ("n1>n2 sent", "pass", b"one"),
+        ("n1>n2 delivered", "pass", "-", b"fou"),
+        ("n1>n2 delivered", "pass", "-", b"one"),
+        ("n1>n2 sent", "drop", "f", b"two"),
+        ("n1>n2 sent", "pass", "-", b"fou"),
+        ("n1>n2 sent", "pass", "-", b"one"),
     ]
     for each in seen:
         assert before_ns < int(each.words["mono"]) < time.monotonic_ns()
