@@ -34,6 +34,8 @@ _SLOWER: Final = 5
 
 _PROBE_S_MIN: Final = 1.0
 _PROBES: Final = 5
+_SETTLE_S: Final = 0.02
+"""Time for a node to close the connection of the last probe."""
 _BAD_REQUEST: Final = 400
 _MIB: Final = 1 << 20
 
@@ -142,7 +144,15 @@ class LimitAct(NodeAct):
         for _ in range(_PROBES):
             if not is_alive(target) or await self.is_hit(target):
                 return
+            await trio.sleep(_SETTLE_S)
+            self._tighten(target)
         raise NoBiteError(f"{target.name} was not seen to suffer from its limit")
+
+    def _tighten(self, target: Target) -> None:
+        """Lower the limit to where it bites now: what it counted may be given back since."""
+        with suppress(ProcessLookupError, FileNotFoundError):
+            soft, _ = resource.prlimit(target.pid, self.resource)
+            set_soft(target.pid, self.resource, min(soft, self.limit(target)))
 
     async def hold(self) -> None:
         """See `Act`."""

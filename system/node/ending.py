@@ -9,6 +9,7 @@ from ..storage.errors import DamagedCheckpointError, DiskFailedError
 from .logbook import Logbook
 from .saying import say
 
+EXIT_BROKEN: Final = 1
 EXIT_DAMAGED: Final = 70
 EXIT_DISK_FAILED: Final = 71
 EXIT_OUT_OF_MEMORY: Final = 72

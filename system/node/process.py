@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import threading
@@ -18,17 +17,16 @@ from ..storage.wal import DamagedLogError, DirectoryLockedError, DiskFailedError
 from .boot import bind_sockets, run_node
 from .config import load_config
 from .config_error import ConfigError
-from .ending import EXIT_DAMAGED, EXIT_DISK_FAILED, EXIT_OUT_OF_MEMORY
+from .ending import EXIT_BROKEN, EXIT_DAMAGED, EXIT_DISK_FAILED, EXIT_OUT_OF_MEMORY
+from .lack import is_lack_of_memory
 from .logbook import Logbook
 from .opening import open_storage
-from .saying import say
+from .saying import NO_MEMORY, say
 from .secrets import read_secrets
 from .tls import Doors
 
 EXIT_OK: Final = 0
-EXIT_BROKEN: Final = 1
 EXIT_CONFIG: Final = 2
-_NO_MEMORY: Final = "node: the system gives no more memory; what was acknowledged is on the disk"
 
 
 def _open_logbook(path: str | None, node: str) -> Logbook:
@@ -54,8 +52,8 @@ def _end_on_thread_crash(logbook: Logbook) -> None:
     """A node whose log writer is dead must end, not hang."""
 
     def hook(args: threading.ExceptHookArgs) -> None:
-        if _is_lack_of_memory(args.exc_value or args.exc_type()):
-            say(_NO_MEMORY)
+        if is_lack_of_memory(args.exc_value or args.exc_type()):
+            say(NO_MEMORY)
             os._exit(EXIT_OUT_OF_MEMORY)
         thread = args.thread.name if args.thread else "unknown"
         reason = f"{args.exc_type.__name__}: {args.exc_value}"
@@ -115,12 +113,14 @@ def run_process(config_path: str) -> int:
         except DiskFailedError as error:
             say(f"node: {error} (data in {config.data_dir})")
             return EXIT_DISK_FAILED
-        except MemoryError:
-            say(_NO_MEMORY)
+        except (MemoryError, trio.TrioInternalError) as error:
+            if not is_lack_of_memory(error):
+                raise
+            say(NO_MEMORY)
             return EXIT_OUT_OF_MEMORY
         except BaseExceptionGroup as group:
-            if group.subgroup(_is_lack_of_memory) is not None:
-                say(_NO_MEMORY)
+            if is_lack_of_memory(group):
+                say(NO_MEMORY)
                 return EXIT_OUT_OF_MEMORY
             status = _config_trouble(group)
             if status is None:
@@ -128,15 +128,6 @@ def run_process(config_path: str) -> int:
                 raise
             return status
     return EXIT_OK
-
-
-def _is_lack_of_memory(error: BaseException) -> bool:
-    """Whether there was no memory: for an object, for a system call, or for a thread's stack."""
-    if isinstance(error, OSError):
-        return error.errno == errno.ENOMEM
-    if isinstance(error, RuntimeError):
-        return str(error) == "can't start new thread"
-    return isinstance(error, MemoryError)
 
 
 def _config_trouble(group: BaseExceptionGroup[BaseException]) -> int | None:

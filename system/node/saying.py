@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
+NO_MEMORY: Final = "node: the system gives no more memory; what was acknowledged is on the disk"
 _STANDARD_ERROR: Final = 2
 
 

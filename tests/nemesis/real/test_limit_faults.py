@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import signal
+import time
 from pathlib import Path
 
 import msgspec
@@ -14,7 +17,7 @@ from atleastonce.nemesis.limits import give_back
 from atleastonce.nemesis.process import is_alive, is_stopped
 
 from .applying import apply, fault
-from .dummy_world import DummyWorld
+from .dummy_world import GRACEFUL, DummyWorld
 
 
 def limited(kind: str, **options: float) -> Fault:
@@ -36,6 +39,41 @@ def test_a_limit_is_lowered_seen_to_hurt_and_given_back(
     assert resource.prlimit(pid, which)[0] == before
     assert result.evidence["healed"]["outcomes"] == {"n2": "survived"}
     assert world.started == []
+
+
+# It closes a file while it is looked at, as a node closes the connection that it was probed over.
+_CLOSING = f"""{GRACEFUL}
+low = os.open(os.devnull, 0)
+high = os.open(os.devnull, 0)
+signal.signal(10, lambda *_: os.close(low))"""
+
+
+def test_a_limit_of_files_follows_what_was_closed_in_the_moment_of_the_limit(
+    tmp_path: Path,
+) -> None:
+    world = DummyWorld(_CLOSING)
+    try:
+        pid = world.node_process("n2").pid
+        before = len(os.listdir(f"/proc/{pid}/fd"))
+        probed = 0
+
+        def answer(_: str) -> int | None:
+            nonlocal probed
+            probed += 1
+            if probed == 2:
+                os.kill(pid, signal.SIGUSR1)
+                deadline_s = time.monotonic() + 60
+                while len(os.listdir(f"/proc/{pid}/fd")) == before:
+                    assert time.monotonic() < deadline_s, "the file stayed open"
+            used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+            free = min(set(range(16)) - used)
+            return 400 if free < resource.prlimit(pid, resource.RLIMIT_NOFILE)[0] else None
+
+        world.desk.answer = answer
+        (result,) = apply(world, tmp_path, limited("limit-files"))
+        assert result.bit, result.reason
+    finally:
+        world.end()
 
 
 def test_a_limit_that_nobody_feels_is_no_bite(world: DummyWorld, tmp_path: Path) -> None:
