@@ -20,8 +20,8 @@ from ..nemesis.process import ProcessGoneError
 from ..nemesis.world import Backend, NodeState, Target, WorkerView
 from ..system.client import Endpoint
 from ..system.node.timeofday import wall_us, write_offset
-from ..workloads.jobs_app import ATTEMPTS_VARIABLE, CODE_FILE_VARIABLE, WORKER_VARIABLE
 from .administration import NodeAdministration
+from .child_variables import SUPERVISOR_MODULE, variables_of
 from .children import log_tail, spawn
 from .errors import HarnessError, NodeStartError
 from .gates import Gates, Wrap
@@ -37,7 +37,6 @@ from .volumes import Volumes
 from .watch import NodeView, NodeWatch
 
 NODE_MODULE: Final = "atleastonce.system.node"
-SUPERVISOR_MODULE: Final = "atleastonce.system.supervisor"
 START_DEADLINE_S: Final = 30.0
 _POLL_S: Final = 0.05
 _NODE_STOP_S: Final = 8.0
@@ -157,11 +156,7 @@ class Cluster:
         wrap: Wrap = list,
         keep: Sequence[int] = (),
     ) -> Child:
-        variables = {
-            ATTEMPTS_VARIABLE: str(self._run.attempts),
-            CODE_FILE_VARIABLE: str(self._run.code_version),
-            WORKER_VARIABLE: name if len(self.supervisors) > 1 else "worker",
-        }
+        variables = variables_of(self._run, module, name, len(self.supervisors))
         process = spawn(module, config, log, variables, wrap, keep)
         self._reaper.register(process, identity)
         target = Target.of(process.pid, name)

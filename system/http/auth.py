@@ -13,17 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-import jwt
 import msgspec
-from jwt.types import Options
 
 from .answer import Answer, error_answer
 
 SECRET_BYTES_MIN: Final = 32
 """What RFC 7518 asks of a key for HS256."""
-
-LEEWAY_S: Final = 5
-"""How far the clocks of the token's issuer and of the broker may disagree."""
 
 OPEN: Final = ("/health",)
 
@@ -38,16 +33,6 @@ _POST_READS: Final = frozenset(
         "/streams/v1/state/get",
     }
 )
-_ALGORITHMS: Final = ["HS256"]
-_OPTIONS: Final[Options] = {
-    "verify_exp": False,
-    "verify_nbf": False,
-    "verify_iat": False,
-    "verify_aud": False,
-    "verify_iss": False,
-    "verify_sub": False,
-    "verify_jti": False,
-}
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False):
@@ -59,10 +44,6 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
 _ANYBODY: Final = Identity(None)
 
 
-class _TokenError(Exception):
-    """A token that is not accepted; the text never quotes it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Guard:
     """Admits requests.
@@ -72,6 +53,11 @@ class Guard:
     """
 
     secret: bytes | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.secret is not None:
+            # Late: a tenth of a node's start is this library, which most nodes do not need.
+            from . import tokens  # noqa: F401
 
     def admit(
         self, method: str, target: str, headers: Mapping[str, str], now_s: int
@@ -89,9 +75,11 @@ class Guard:
         path = target.partition("?")[0]
         if path in OPEN:
             return _ANYBODY
+        from .tokens import TokenError, claims_of
+
         try:
-            claims = _claims(self.secret, headers.get("authorization", ""), now_s)
-        except _TokenError as error:
+            claims = claims_of(self.secret, headers.get("authorization", ""), now_s)
+        except TokenError as error:
             answer = error_answer(401, "unauthorized", str(error))
             return Answer(
                 answer.status, answer.body, answer.content_type, (("WWW-Authenticate", "Bearer"),)
@@ -102,37 +90,9 @@ class Guard:
         return Identity(subject if isinstance(subject, str) and _is_text(subject) else None)
 
 
-def _claims(secret: bytes, header: str, now_s: int) -> dict[str, object]:
-    scheme, _, token = header.partition(" ")
-    if scheme.lower() != "bearer" or not token:
-        raise _TokenError("a bearer token is required")
-    try:
-        # PyJWT compares signatures in constant time and takes no other algorithm than these.
-        claims: dict[str, object] = jwt.decode(
-            token.strip(), secret, algorithms=_ALGORITHMS, options=_OPTIONS
-        )
-    except jwt.PyJWTError:
-        raise _TokenError("the token is not valid") from None
-    expires_s, begins_s = _instant_s(claims, "exp"), _instant_s(claims, "nbf")
-    if expires_s is not None and now_s >= expires_s + LEEWAY_S:
-        raise _TokenError("the token has expired")
-    if begins_s is not None and now_s < begins_s - LEEWAY_S:
-        raise _TokenError("the token is not valid yet")
-    return claims
-
-
 def _is_text(subject: str) -> bool:
     """Whether it can be written as UTF-8; JSON can name halves of a character."""
     return not any("\ud800" <= sign <= "\udfff" for sign in subject)
-
-
-def _instant_s(claims: dict[str, object], name: str) -> float | None:
-    value = claims.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _TokenError(f"the token's {name} is not a number")
-    return value
 
 
 def _may(role: object, method: str, path: str) -> bool:

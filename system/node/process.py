@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 from contextlib import ExitStack
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ from .ending import EXIT_BROKEN, EXIT_DAMAGED, EXIT_DISK_FAILED, EXIT_OUT_OF_MEM
 from .lack import is_lack_of_memory
 from .logbook import Logbook
 from .opening import open_storage
+from .own_version import own_version
 from .saying import NO_MEMORY, say
 from .secrets import read_secrets
 from .tls import Doors
@@ -94,7 +94,7 @@ def run_process(config_path: str) -> int:
                 doors,
                 opened,
                 logbook,
-                version("atleastonce"),
+                own_version(),
             )
         except (ConfigError, DirectoryLockedError) as error:
             say(f"node: {error}")

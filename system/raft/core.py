@@ -175,7 +175,7 @@ class RaftCore(CoreView):
         elif isinstance(event, ChangeMembers):
             self._on_change(event)
         elif isinstance(event, Vouched):
-            state.on_probation = False
+            self._election.end_probation()
         else:
             self._on_storage(event)
         return self._finish()

@@ -33,6 +33,20 @@ class Election:
         self._ask(state.term + 1, pre_vote=True, transfer=False, after=0)
         return self._has_won()
 
+    def end_probation(self) -> None:
+        """This server may vote and stand for election from now on.
+
+        In a cluster that starts for the first time nobody can have a leader whose sign of life is
+        to be awaited: one voter after the other stands soon, in the order of their names.
+        """
+        state = self._state
+        state.on_probation = False
+        is_new = not (state.term or state.log.last_index or state.leader)
+        if is_new and state.may_campaign:
+            place = sorted(state.membership.members.voters).index(state.node_id)
+            soon_us = state.now_us + (place + 1) * state.heartbeat_us // 2
+            state.election_deadline_us = min(state.election_deadline_us, soon_us)
+
     def campaign(self, transfer: bool) -> bool:
         """Stand for election in a new term. Returns whether this server won at once (never)."""
         state = self._state

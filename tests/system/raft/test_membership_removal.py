@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from atleastonce.system.raft.core import (
     ChangeRefused,
     Checkpoint,
@@ -265,6 +267,25 @@ def test_a_server_on_probation_neither_votes_nor_campaigns() -> None:
     assert (server.core.term, server.sent) == (0, [])
     server.step(Vouched())
     assert server.receive("n1", RequestVote(5, 9, 4, False, True)) == [VoteReply(5, True, False)]
+
+
+@pytest.mark.parametrize(("node", "wait_us"), [("n1", 50_000), ("n2", 100_000), ("n3", 150_000)])
+def test_in_a_new_cluster_one_after_the_other_stands_soon_after_its_probation(
+    node: str, wait_us: int
+) -> None:
+    server = ScriptedServer(node, incarnation="new", on_probation=True)
+    server.step(Vouched())
+    assert server.core.deadline_us == server.now_us + wait_us
+    server.tick()
+    assert {type(message) for _, message in server.sent} == {RequestVote}
+
+
+def test_a_probation_that_ends_in_a_cluster_with_a_past_waits_for_a_sign_of_life() -> None:
+    server = ScriptedServer("n1", incarnation="new", on_probation=True)
+    server.receive("n2", AppendEntries(1, 0, 0, 0, 0, ()))
+    before_us = server.core.deadline_us
+    server.step(Vouched())
+    assert server.core.deadline_us == before_us
 
 
 def test_a_probation_ends_when_the_membership_names_the_data_directory() -> None:
