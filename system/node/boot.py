@@ -185,24 +185,22 @@ async def run_node(
         disk=Disk(opened, writer.purge, config.storage),
     )
     writer.start()
-    told_to_stop = False
     signals = {signal.SIGTERM} if config.die_with_parent else {signal.SIGTERM, signal.SIGINT}
     with trio.open_signal_receiver(*signals) as received:
         async with trio.open_nursery() as nursery:
             peer_listener = _listen(f"peers.{config.node}", sockets.peer)
             client_listener = _listen("client", sockets.client)
-            nursery.start_soon(end_in_time, lambda: told_to_stop)
             nursery.start_soon(node.run)
             nursery.start_soon(clock_file.keep, clock)
             serve_peer = doors.peer(node.gate.serve)
             nursery.start_soon(trio.serve_listeners, serve_peer, [peer_listener])
             accepting = trio.CancelScope()
+            nursery.start_soon(end_in_time, lambda: accepting.cancel_called)
             serve_client = doors.client(node.server.serve)
             nursery.start_soon(_accept, serve_client, client_listener, accepting, nursery)
             logbook.info("listening", client=config.client[1], peer=config.peers[config.node][1])
             async for _ in received:
                 break
-            told_to_stop = True
             has_peers = bool(core.others)
             await stop_gracefully(node, has_peers, accepting.cancel, logbook)
             nursery.cancel_scope.cancel()
