@@ -1,6 +1,6 @@
 """What levels cost: to build and to leave a world, to cut a link, to go through bridge or switch.
 
-Run: python -m benchmarks.levels [--rounds N] [--no-runs]
+Run: python -m benchmarks.levels [--rounds N] [--starts N] [--no-runs]
 """
 
 from __future__ import annotations
@@ -210,8 +210,24 @@ def _cpu_s(switch: SwitchProcess | None) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def run(name: str, options: Sequence[str], store: Path) -> str:
-    """Run five nodes, and say how long they took to serve and to stop."""
+def runs(name: str, options: Sequence[str], store: Path, times: int) -> str:
+    """Run five nodes so many times, and say how long they took to serve and to stop."""
+    took: list[tuple[float, float, float]] = []
+    for number in range(times):
+        told = run(options, store / str(number))
+        if isinstance(told, str):
+            return f"{name}: {told}"
+        took.append(told)
+    words = ("serving after", "gone after", "around all phases")
+    columns = zip(words, zip(*took, strict=True), strict=True)
+    return f"{name}, {times} runs: " + "; ".join(
+        f"{word} median {statistics.median(column):.2f} s, worst {max(column):.2f} s"
+        for word, column in columns
+    )
+
+
+def run(options: Sequence[str], store: Path) -> tuple[float, float, float] | str:
+    """Run five nodes: seconds until they serve, until they are gone, and around all phases."""
     command = (
         *(sys.executable, "-m", "atleastonce.verifier", "run", "queue", "--nodes", "5"),
         *(*options, "--seed", "3", "--set", "settle_s=0.5", "--store", str(store), "--quiet"),
@@ -220,13 +236,10 @@ def run(name: str, options: Sequence[str], store: Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     took_s = time.perf_counter() - begun_s
     if done.returncode:
-        return f"{name}: {done.stdout.strip()} {done.stderr.strip()}"
+        return f"{done.stdout.strip()} {done.stderr.strip()}"
     phases = json.loads((store / "latest" / "harness.json").read_bytes())["phases_s"]
     spent_s = sum(phases.values())
-    return (
-        f"{name}: serving after {phases['start']:.2f} s, gone after {phases['stop']:.2f} s, "
-        f"{took_s - spent_s:.2f} s around all phases"
-    )
+    return phases["start"], phases["stop"], took_s - spent_s
 
 
 def kill(store: Path) -> str:
@@ -262,6 +275,7 @@ def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="levels", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=50, help="Cuts of a link.")
+    parser.add_argument("--starts", type=int, default=5, help="Whole runs at each level.")
     parser.add_argument("--no-runs", action="store_true", help="Leave whole runs out.")
     options = parser.parse_args()
     begun_s = time.perf_counter()
@@ -276,7 +290,8 @@ def main() -> int:
     if not options.no_runs:
         with tempfile.TemporaryDirectory() as folder:
             for number, (name, arguments) in enumerate(RUNS):
-                print(run(name, arguments, Path(folder, str(number))), flush=True)
+                store = Path(folder, str(number))
+                print(runs(name, arguments, store, options.starts), flush=True)
             print(kill(Path(folder, "killed")), flush=True)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
     print(f"largest process {peak} MiB", flush=True)

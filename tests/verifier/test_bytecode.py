@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from atleastonce.verifier.bytecode import bytecode_variables
+from atleastonce.verifier.bytecode import PREFIX, bytecode_variables
+from atleastonce.verifier.child_variables import SUPERVISOR_MODULE, variables_of
+from atleastonce.verifier.store import RunPaths
 
 TOLD = {"PYTHONDONTWRITEBYTECODE": "1", "HOME": "/home/a"}
 
@@ -46,3 +48,14 @@ def test_python_keeps_compiled_code_there_and_nothing_beside_the_source(tmp_path
     kept = tmp_path / "c" / "atleastonce" / "bytecode"
     assert [path.name.partition(".")[0] for path in kept.rglob("module_of*.pyc")] == [source.stem]
     assert list(source.parent.iterdir()) == [source]
+
+
+def test_nodes_keep_compiled_code_and_jobs_have_the_callers_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in TOLD.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv(PREFIX, raising=False)
+    run = RunPaths(tmp_path)
+    assert PREFIX in variables_of(run, "atleastonce.system.node", "n1", 1)
+    assert PREFIX not in variables_of(run, SUPERVISOR_MODULE, "supervisor", 1)
