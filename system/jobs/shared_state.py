@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -19,18 +18,13 @@ from .log import log_event
 COUNTERS: Final = "job-counters"
 """The key/value namespace of what is counted."""
 
+_CLOCK: Final = "job-clock"
+"""The namespace of the row by which the broker is asked for its time."""
+
 
 def whole_seconds(seconds: float) -> int:
     """A lifetime as the broker takes it: whole seconds, at least as long."""
     return max(1, math.ceil(seconds))
-
-
-def remaining_s(expires_at: str | None, at_most_s: float) -> float:
-    """Seconds until a row's lifetime ends, by this host's clock: 0 to `at_most_s`."""
-    if expires_at is None:
-        return at_most_s
-    ends_s = datetime.fromisoformat(expires_at).timestamp()
-    return min(max(0.0, ends_s - time.time()), at_most_s)
 
 
 def guard(name: str, token: int) -> dict[str, object]:
@@ -117,6 +111,23 @@ class SharedState:
         """
         condition = {} if expect is None else {"expect": expect}
         return self._kv(op="delete", ns=ns, key=key, **condition).applied
+
+    def remaining_s(self, expires_at: str | None, at_most_s: float) -> float:
+        """Seconds until a row's lifetime ends, by the broker's clock: 0 to `at_most_s`.
+
+        This host's time of day may be wrong by hours, and be stepped at any moment. What a new row
+        of a known lifetime is given as its end says what time it is for the broker. One call.
+
+        Raises:
+            BrokerError: No node answered.
+        """
+        if expires_at is None:
+            return at_most_s
+        made = self._kv(op="put", ns=_CLOCK, key="now", value=None, ttlSeconds=1)
+        assert made.expires_at is not None, "a row with a lifetime that does not end"
+        now_s = datetime.fromisoformat(made.expires_at).timestamp() - 1
+        ends_s = datetime.fromisoformat(expires_at).timestamp()
+        return min(max(0.0, ends_s - now_s), at_most_s)
 
     def close(self) -> None:
         """Close the connections of this process."""
