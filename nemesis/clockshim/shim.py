@@ -114,7 +114,9 @@ class ShimClock:
 
 
 def is_loaded(pid: int, path: Path) -> bool:
-    """Whether a process has this very file mapped; False if it has ended.
+    """Whether a process has the code of this very file mapped; False if it has ended.
+
+    Where the file system forbids execution, the dynamic linker leaves the rest of it behind.
 
     Raises:
         OSError: Its maps may not be read.
@@ -124,8 +126,8 @@ def is_loaded(pid: int, path: Path) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     # address, rights, offset, device, inode, path; of a file that is gone the path says so.
-    files = [line.split(maxsplit=5)[5:] for line in maps.splitlines()]
-    return [str(path.resolve())] in files
+    words = (line.split(maxsplit=5) for line in maps.splitlines())
+    return ["r-xp", str(path.resolve())] in [[each[1], *each[5:]] for each in words]
 
 
 def put_right(thing: dict[str, Json]) -> list[str]:
