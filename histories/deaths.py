@@ -10,7 +10,7 @@ import msgspec
 
 from .lines import read_lines
 
-Role = Literal["worker", "fork-server", "master", "node", "stranger", "links"]
+Role = Literal["worker", "fork-server", "master", "node", "stranger", "links", "witness"]
 
 
 class Death(msgspec.Struct, frozen=True, kw_only=True):

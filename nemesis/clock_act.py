@@ -1,97 +1,18 @@
-"""A node's time of day, wrong for a while: by a step, by more and more, or back and forth."""
+"""A node's time of day, wrong for a while."""
 
 from __future__ import annotations
 
-import math
-import random
 import time
-from typing import Annotated, Final
 
-import msgspec
 import trio
-from msgspec import Meta
 
-from ..histories.ops import Json
 from .acts import POLL_S, Evidence, NoBiteError
-from .fault import Fault
+from .clock_shapes import Bump, Clocks, Drift, Strobe, within_us
 from .node_acts import NodeAct
-from .options import options_of
-from .settings import NemesisSettings
-
-STEP_S_MIN: Final = 0.5
-STEP_S_MAX: Final = 300.0
-_SEEN_WITHIN_US: Final = 200_000
-"""The node's own word for the step may be off by what asking it takes."""
-
-_MOVE_S: Final = 0.01
-_RATE_MIN: Final = 0.1
-_RATE_MAX: Final = 60.0
-_PERIODS_MS: Final = (5, 20, 100, 500)
-
-StepMs = Annotated[float, Meta(ge=-3_600_000, le=3_600_000)]
 
 
-class BumpOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of bump-clock.
-
-    Attributes:
-        step_ms: How far, either way; 0 draws from half a second to five minutes.
-    """
-
-    step_ms: StepMs = 0.0
-
-
-class DriftOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of drift-clock.
-
-    Attributes:
-        rate: Seconds that the clock gains in a second, or loses if below 0.
-    """
-
-    rate: Annotated[float, Meta(ge=-1000, le=1000)] = 1.0
-
-
-class StrobeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of strobe-clock.
-
-    Attributes:
-        step_ms: How far it jumps, either way.
-        period_ms: So long it is wrong, and so long right.
-    """
-
-    step_ms: StepMs = 10_000.0
-    period_ms: Annotated[float, Meta(ge=1, le=60_000)] = 20.0
-
-
-def _drawn(stream: random.Random, least: float, most: float) -> float:
-    """A size on a logarithmic scale, either way."""
-    size = math.exp(stream.uniform(math.log(least), math.log(most)))
-    return round(size, 3) * stream.choice((-1, 1))
-
-
-def draw_drift(stream: random.Random, _settings: NemesisSettings) -> dict[str, Json]:
-    """How fast, from a tenth of a second a second to a minute."""
-    return {"rate": _drawn(stream, _RATE_MIN, _RATE_MAX)}
-
-
-def draw_strobe(stream: random.Random, _settings: NemesisSettings) -> dict[str, Json]:
-    """How far and how often."""
-    step_ms = _drawn(stream, STEP_S_MIN * 1000, STEP_S_MAX * 1000)
-    return {"step_ms": step_ms, "period_ms": stream.choice(_PERIODS_MS)}
-
-
-def step_us(fault: Fault) -> int:
-    """How far a bump moves the clock: either way, as often by a second as by minutes."""
-    told_ms = options_of(fault, BumpOptions).step_ms
-    if told_ms:
-        return round(told_ms * 1000)
-    stream = random.Random(fault.choice)
-    exponent = stream.uniform(math.log(STEP_S_MIN), math.log(STEP_S_MAX))
-    return round(math.exp(exponent) * 1_000_000) * stream.choice((-1, 1))
-
-
-class ClockAct(NodeAct):
-    """What faults on clocks have in common: they move the time of day of all their targets."""
+class NodeClocks(NodeAct, Clocks):
+    """The time of day of nodes, which each of them reads through a file."""
 
     def set_all(self, error_us: int) -> None:
         """Make the clocks wrong by so much."""
@@ -101,16 +22,13 @@ class ClockAct(NodeAct):
     async def step_all(self, step: int) -> dict[str, float | None]:
         """Make the clocks wrong by so much; returns by what each node's was seen to be, in s."""
         self.set_all(step)
-        within_us = min(_SEEN_WITHIN_US, abs(step) // 2) or _SEEN_WITHIN_US
-        return {
-            target.name: await self._see(target.name, step, within_us) for target in self.targets
-        }
+        return {target.name: await self._see(target.name, step) for target in self.targets}
 
-    async def _see(self, node: str, step: int, within_us: int) -> float | None:
+    async def _see(self, node: str, step: int) -> float | None:
         with trio.move_on_after(self.stage.settings.exit_wait_s):
             while True:
                 seen_us = await self.stage.world.time_of_day_error_us(node)
-                if seen_us is not None and abs(seen_us - step) < within_us:
+                if seen_us is not None and abs(seen_us - step) < within_us(step):
                     return seen_us / 1e6
                 await trio.sleep(POLL_S)
         return None
@@ -130,76 +48,16 @@ class ClockAct(NodeAct):
         return self.seen_meanwhile() | _told(await self.step_all(0))
 
 
-class BumpClock(ClockAct):
-    """bump-clock: step the time of day, see that it took, and step it back."""
-
-    async def bite(self) -> Evidence:
-        """See `Act`."""
-        return await self.demand(step_us(self.fault))
+class BumpClock(Bump, NodeClocks):
+    """bump-clock: see `Bump`."""
 
 
-class MovingClock(ClockAct):
-    """A clock that is moved again and again while the fault lasts."""
-
-    moves = 0
-
-    async def move(self) -> None:
-        """Move the clocks, until cancelled."""
-        raise AssertionError(f"{self.fault.kind} does not move")
-
-    async def hold(self) -> None:
-        """See `Act`."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.move)
-            await super().hold()
-            nursery.cancel_scope.cancel()
-
-    async def heal(self) -> Evidence:
-        """See `Act`."""
-        return {"moves": self.moves} | await super().heal()
+class DriftClock(Drift, NodeClocks):
+    """drift-clock: see `Drift`."""
 
 
-class DriftClock(MovingClock):
-    """drift-clock: the time of day runs too fast, too slow or backwards, in steps of 10 ms."""
-
-    async def bite(self) -> Evidence:
-        """See `Act`."""
-        rate = options_of(self.fault, DriftOptions).rate
-        if not rate:
-            raise NoBiteError("a drift of 0 is none")
-        # What it has gained after the first half second, at once: it can be seen then.
-        self.gained_us = round(rate * 500_000)
-        return {"rate": rate} | await self.demand(self.gained_us)
-
-    async def move(self) -> None:
-        """See `MovingClock`."""
-        rate = options_of(self.fault, DriftOptions).rate
-        while True:
-            passed_s = time.monotonic() - self.bitten_s
-            self.set_all(self.gained_us + round(rate * passed_s * 1e6))
-            self.moves += 1
-            await trio.sleep(_MOVE_S)
-
-
-class StrobeClock(MovingClock):
-    """strobe-clock: the time of day jumps to and fro."""
-
-    async def bite(self) -> Evidence:
-        """See `Act`."""
-        step = round(options_of(self.fault, StrobeOptions).step_ms * 1000)
-        if not step:
-            raise NoBiteError("a step of 0 is none")
-        there = await self.demand(step)
-        back = await self.demand(0)
-        return there | {"back": back}
-
-    async def move(self) -> None:
-        """See `MovingClock`."""
-        options = options_of(self.fault, StrobeOptions)
-        while True:
-            self.set_all(0 if self.moves % 2 else round(options.step_ms * 1000))
-            self.moves += 1
-            await trio.sleep(options.period_ms / 1000)
+class StrobeClock(Strobe, NodeClocks):
+    """strobe-clock: see `Strobe`."""
 
 
 def _told(seen: dict[str, float | None]) -> Evidence:

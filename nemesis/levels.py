@@ -48,6 +48,7 @@ RST: Final = "rst"
 SYNC_GATE: Final = "sync-gate"
 DISK_HOOKS: Final = "disk-hooks"
 CLOCK_HOOKS: Final = "clock-hooks"
+CLOCK_SHIM: Final = "clock-shim"
 LIMITS: Final = "limits"
 REAL_EXT4: Final = "real-ext4"
 CGROUPS: Final = "cgroups"
@@ -61,6 +62,7 @@ RESETS: Final = "socket destroy"
 PIDFD: Final = "pidfd and signals"
 SECCOMP: Final = "seccomp listener"
 PRLIMIT: Final = "prlimit"
+PRELOADED_CLOCK: Final = "preloaded clock"
 LOOP_EXT4: Final = "loop-mounted ext4"
 CONTROL_GROUPS: Final = "control groups"
 TIME: Final = "time namespace"
@@ -102,6 +104,7 @@ POWERS: Final[dict[str, Power]] = {
         _power(SYNC_GATE, "hold or fail the sync calls of a process", 0, SECCOMP),
         _power(DISK_HOOKS, "have a node's own disk layer fail", 0),
         _power(CLOCK_HOOKS, "have a node's own clock be wrong", 0),
+        _power(CLOCK_SHIM, "move the time of day of a program from outside", 0, PRELOADED_CLOCK),
         _power(LIMITS, "lower the limits of a running process", 0, PRLIMIT),
         _power(TIME_NAMESPACE, "shift a process's monotonic clock", 1, PRIVATE_WORLD, TIME),
         _power(REAL_EXT4, "cut the power of a real file system", 2, PRIVATE_WORLD, LOOP_EXT4),

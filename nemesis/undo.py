@@ -16,6 +16,7 @@ import msgspec
 
 from ..histories.ops import Json
 from . import cgroups, ext4
+from .clockshim.shim import put_right
 from .limits import give_back
 
 
@@ -84,6 +85,7 @@ def put_back(thing: dict[str, Json]) -> list[str]:
 
 UNDO: Final[dict[str, Undoing]] = {
     "limit": Undoing(Phase.LIMITS, give_back),
+    "time-of-day": Undoing(Phase.REMAINS, put_right),
     "bytes": Undoing(Phase.REMAINS, put_back),
     "ext4": Undoing(Phase.REMAINS, ext4.undo),
     "control-group": Undoing(Phase.REMAINS, cgroups.undo),

@@ -110,6 +110,21 @@ class Backend(Protocol):
         """Wait until it serves; False if it takes longer."""
 
 
+class SupervisorClock(Protocol):
+    """The time of day of one supervisor and all that it starts; see `clockshim`."""
+
+    @property
+    def path(self) -> Path:
+        """The shim that they were started with."""
+
+    @property
+    def attempts(self) -> Path:
+        """Where its workers write their attempt logs."""
+
+    async def ask_error_us(self) -> int | None:
+        """By how much a program that is started now, as they were, sees its clock moved."""
+
+
 class World(Protocol):
     """The running system. Nobody but the nemesis makes its processes end or stop meanwhile."""
 
@@ -154,6 +169,9 @@ class World(Protocol):
 
     async def time_of_day_error_us(self, node: str) -> int | None:
         """By how much a node's time of day is wrong, as it says itself; None without an answer."""
+
+    def supervisor_clock(self) -> SupervisorClock | None:
+        """The clock of the supervisor that is hit; None in a run without faults on it."""
 
     def backend(self) -> Backend | None:
         """The server that the audited system uses; None in a run without one."""

@@ -109,6 +109,12 @@ _ALL: Final = (
         "queue",
     ),
     Bug(
+        "retry-by-time-of-day",
+        "a worker asks for a job to come back at an instant of its own time of day",
+        "early",
+        "bump-supervisor-clock",
+    ),
+    Bug(
         "damage-taken-for-torn-tail",
         "a node takes damage in the middle of its log for a torn tail, and cuts what follows",
         "lost",

@@ -31,10 +31,11 @@ from .reach import reach_s
 from .reaper import Identity, Reaper
 from .run_configs import write_configs
 from .scenario import Scenario
+from .shims import ShimmedClock, Shims
 from .store import RunPaths
 from .supervised import Child, Supervised
 from .volumes import Volumes
-from .watch import NodeView, NodeWatch
+from .watch import NodeWatch
 
 NODE_MODULE: Final = "atleastonce.system.node"
 START_DEADLINE_S: Final = 30.0
@@ -70,13 +71,15 @@ class Cluster:
         self.volumes: Volumes | None = None
         folders = {node: run.node_data(node) for node in scenario.node_names}
         self.gates = Gates(folders, scenario.plan)
+        self._shims = Shims(run, scenario, reaper)
         told = network.control_endpoints()
         self._administration = NodeAdministration(run, told, self.gates)
         self.watch = NodeWatch(told)
 
     def write_configs(self) -> None:
-        """Write the token and every configuration."""
+        """Write the token, every configuration and the clock shims; `HarnessError` if one fails."""
         write_configs(self._scenario, self._run, self._network, self.supervisors)
+        self._shims.write()
 
     def endpoints(self) -> Mapping[str, Endpoint]:
         """Return where clients dial each node."""
@@ -118,11 +121,11 @@ class Cluster:
 
     async def node_state(self, node: str) -> NodeState:
         """Ask a node what it is."""
-        return _state(await self.watch.ask(node))
+        return (await self.watch.ask(node)).state
 
     def last_states(self) -> Mapping[str, NodeState]:
         """Return what each node last said it was."""
-        return {node: _state(view) for node, view in self.watch.views.items()}
+        return {node: view.state for node, view in self.watch.views.items()}
 
     def node_process(self, node: str) -> Target:
         """Return the process that the node runs in, or ran in last."""
@@ -156,7 +159,10 @@ class Cluster:
         wrap: Wrap = list,
         keep: Sequence[int] = (),
     ) -> Child:
-        variables = variables_of(self._run, module, name, len(self.supervisors))
+        variables = {
+            **variables_of(self._run, module, name, len(self.supervisors)),
+            **self._shims.variables(identity, name),
+        }
         process = spawn(module, config, log, variables, wrap, keep)
         self._reaper.register(process, identity)
         target = Target.of(process.pid, name)
@@ -223,6 +229,10 @@ class Cluster:
         """Ask a node for its time of day and return by how much it is wrong."""
         said_us = await self.watch.ask_time_of_day(node)
         return None if said_us is None else said_us - wall_us()
+
+    def supervisor_clock(self) -> ShimmedClock | None:
+        """Return the clock of the supervisor that is hit, if a fault can move it."""
+        return None if self._hit is None else self._shims.clock(self._hit.name)
 
     def backend(self) -> Backend | None:
         """Return None: this system needs no server beside its own nodes."""
@@ -298,10 +308,8 @@ class Cluster:
 
     def supervisor_of(self, worker: int) -> int:
         """Return the number of the supervisor that named this worker; 0 if none does."""
-        for number, each in enumerate(self.supervisors):
-            if any(view.pid == worker for view in each.workers()):
-                return number
-        return 0
+        named = ({view.pid for view in each.workers()} for each in self.supervisors)
+        return next((number for number, pids in enumerate(named) if worker in pids), 0)
 
     async def start_all(self) -> None:
         """Start the nodes, wait for a leader, then start the supervisor and its workers, if any.
@@ -386,10 +394,3 @@ class Cluster:
     async def aclose(self) -> None:
         """Close the connections."""
         await self.watch.aclose()
-
-
-def _state(view: NodeView) -> NodeState:
-    if view.health is None:
-        return NodeState()
-    raft = view.health.raft
-    return NodeState(raft.role, raft.term, raft.lag, raft.applied, view.is_healthy)

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from ..nemesis.levels import CLOCK_HOOKS
 from ..nemesis.registry import NEMESES
 from ..system.jobs.settings import SettingError, WorkerSettings
 from ..system.node.config import ConfigError as NodeConfigError
@@ -42,7 +43,7 @@ def node_config(scenario: Scenario, run: RunPaths, node: str, network: Network) 
         UsageError: The settings do not make a node.
     """
     settings = scenario.settings
-    has_clock_faults = any(NEMESES[fault.kind].family == "clock" for fault in scenario.plan)
+    has_clock_faults = any(CLOCK_HOOKS in NEMESES[fault.kind].needs for fault in scenario.plan)
     config = NodeConfig(
         node=node,
         data_dir=str(run.node_data(node)),

@@ -14,10 +14,12 @@ from typing import Final
 
 import trio
 
+from ..nemesis.clockshim.proof import REMEDY
 from ..nemesis.levels import (
     FILTER,
     NETWORK,
     PIDFD,
+    PRELOADED_CLOCK,
     PRIVATE_WORLD,
     PRLIMIT,
     RESETS,
@@ -46,6 +48,7 @@ from ..nemesis.private_network import DATA_NETWORK, PrivateNetwork
 from ..nemesis.switch.control import Plan, Port
 from ..nemesis.switch.switching import Switch
 from .probing import LevelProbe, RefusedError
+from .shims import try_a_shim
 from .sync_probe import stall_a_sync
 
 _ANSWER_S: Final = 3.0
@@ -267,6 +270,13 @@ PROBES: Final = (
         "level 0: syncs held or failed from outside",
         "syncs fail through the node's own disk layer only",
         "Linux 5.5 or later on x86_64 or aarch64, not below another seccomp listener, is needed",
+    ),
+    LevelProbe(
+        PRELOADED_CLOCK,
+        try_a_shim,
+        "the time of day of the supervisor and its workers moved",
+        "no faults on the time of day but the nodes' own",
+        REMEDY,
     ),
     LevelProbe(
         PRIVATE_WORLD,

@@ -34,7 +34,8 @@ class Identity:
     """What a process was.
 
     Attributes:
-        role: worker, fork-server, master or node; stranger for a supervisor that is refused.
+        role: worker, fork-server, master or node; stranger for a supervisor that is refused,
+            links for what carries packets, witness for a program that told its time of day.
         node: Name of the node, for nodes.
         popping: A pop's answer may have been unread when it died.
     """

@@ -53,6 +53,10 @@ class RunPaths(RunFolder):
         """Standard error of a supervisor and its workers."""
         return self.path / f"{supervisor}.log"
 
+    def clock_shim_of(self, supervisor: str) -> Path:
+        """What moves the time of day of a supervisor, in runs with a fault that does."""
+        return self.path / f"{supervisor}-clock.so"
+
     def supervisor_states(self) -> list[Path]:
         """State folders of all supervisors that ever ran, the first one's first."""
         return sorted(path for path in self.path.glob("supervisor*") if path.is_dir())

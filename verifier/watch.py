@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 import trio
 
+from ..nemesis.world import NodeState
 from ..system.client import AsyncClient, BrokerError, Call, ClientOptions, Endpoint, Health
 from ..system.client.calls import health
 from ..system.client.wire import Response
@@ -45,6 +46,14 @@ class NodeView:
 
     health: Health | None = None
     error: str = "not asked yet"
+
+    @property
+    def state(self) -> NodeState:
+        """What it said, as the nemesis takes it."""
+        if self.health is None:
+            return NodeState()
+        raft = self.health.raft
+        return NodeState(raft.role, raft.term, raft.lag, raft.applied, self.is_healthy)
 
     @property
     def is_healthy(self) -> bool:

@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from ..acts import MakeAct
-from ..clock_act import (
-    BumpClock,
-    BumpOptions,
-    DriftClock,
-    DriftOptions,
-    StrobeClock,
-    StrobeOptions,
-    draw_drift,
-    draw_strobe,
-)
-from ..selectors import ALL, LEADER, ONE, SOME_NODES
+from ..clock_act import BumpClock, DriftClock, StrobeClock
+from ..clock_shapes import BumpOptions, DriftOptions, StrobeOptions, draw_drift, draw_strobe
+from ..selectors import ALL, LEADER, ONE, SOME_NODES, SUPERVISOR
 from ..spec import NemesisSpec
+from ..supervisor_clock_act import (
+    BumpSupervisorClock,
+    DriftSupervisorClock,
+    StrobeSupervisorClock,
+)
 from ..time_act import ShiftMonotonic, ShiftOptions
 from ..time_act import draw as draw_shift
 
 _HOOKS: Final = frozenset({"clock-hooks"})
+_SHIM: Final = frozenset({"clock-shim"})
 _MOVING_S: Final = (1.0, 5.0)
 
 SPECS: Final[tuple[NemesisSpec, ...]] = (
@@ -78,6 +76,37 @@ SPECS: Final[tuple[NemesisSpec, ...]] = (
         duration_s=_MOVING_S,
         healing_s=2.0,
     ),
+    NemesisSpec(
+        name="bump-supervisor-clock",
+        sentence="moves the time of day of the supervisor, its workers and all that they start by "
+        "up to five minutes, either way, and back",
+        target=SUPERVISOR,
+        family="clock",
+        needs=_SHIM,
+        options=BumpOptions,
+    ),
+    NemesisSpec(
+        name="drift-supervisor-clock",
+        sentence="lets the supervisor's and its workers' time of day run ahead, fall behind or run "
+        "backwards, and puts it right",
+        target=SUPERVISOR,
+        family="clock",
+        needs=_SHIM,
+        options=DriftOptions,
+        draw=draw_drift,
+        duration_s=_MOVING_S,
+    ),
+    NemesisSpec(
+        name="strobe-supervisor-clock",
+        sentence="lets the supervisor's and its workers' time of day jump to and fro, by up to "
+        "five minutes either way",
+        target=SUPERVISOR,
+        family="clock",
+        needs=_SHIM,
+        options=StrobeOptions,
+        draw=draw_strobe,
+        duration_s=_MOVING_S,
+    ),
 )
 
 ACTS: Final[dict[str, MakeAct]] = {
@@ -85,4 +114,7 @@ ACTS: Final[dict[str, MakeAct]] = {
     "drift-clock": DriftClock,
     "strobe-clock": StrobeClock,
     "shift-monotonic": ShiftMonotonic,
+    "bump-supervisor-clock": BumpSupervisorClock,
+    "drift-supervisor-clock": DriftSupervisorClock,
+    "strobe-supervisor-clock": StrobeSupervisorClock,
 }

@@ -50,7 +50,7 @@ def pick_up(session: WorkerSession, batch: Batch, index: int) -> None:
         give_up(session, batch, index, Cause.NOT_A_JOB, text, run=None)
         return
     tries = delivery.tries(session.settings)
-    refused = refusal(delivery, tries)
+    refused = refusal(session, delivery, tries)
     if refused is not None:
         give_up(session, batch, index, *refused, run=None, payload=payload)
         return

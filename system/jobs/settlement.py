@@ -15,6 +15,7 @@ from .batch import Batch, Stage
 from .batches.state import Mark
 from .context import error_text
 from .debts import REASON_DUPLICATE, retry_operations
+from .delays import wall_us
 from .delivery import Delivery
 from .events import AttemptAcked, Cause, JobGaveUp
 from .failed import FailedJob
@@ -130,7 +131,7 @@ def requeue(session: WorkerSession, batch: Batch, index: int, run: str, delay_s:
     """
     settle_ack(session)
     assert batch.deliveries[index].body is not None, f"retry of what is not a job: {index}"
-    delay_ms = round(delay_s * 1000)
+    delay_ms = round(_pause_s(session, delay_s) * 1000)
     batch.retry(index, delay_ms)
     session.record(batch)
     if batch.is_last_open(index):
@@ -149,6 +150,14 @@ def requeue(session: WorkerSession, batch: Batch, index: int, run: str, delay_s:
     session.record(batch)
     session.app.notify(AttemptAcked(batch.deliveries[index].job_id, run))
     return True
+
+
+def _pause_s(session: WorkerSession, delay_s: float) -> float:
+    """The pause that the broker is asked for; `retry-by-time-of-day` shortens it."""
+    if "retry-by-time-of-day" not in session.bugs:
+        return delay_s
+    ahead_s = (wall_us() - session.shared.now_us()) / 1e6
+    return min(delay_s, max(0.0, delay_s + ahead_s))
 
 
 def give_up(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -19,18 +18,13 @@ from .log import log_event
 COUNTERS: Final = "job-counters"
 """The key/value namespace of what is counted."""
 
+_CLOCK: Final = "job-clock"
+"""The namespace of the row by which the broker is asked for its time."""
+
 
 def whole_seconds(seconds: float) -> int:
     """A lifetime as the broker takes it: whole seconds, at least as long."""
     return max(1, math.ceil(seconds))
-
-
-def remaining_s(expires_at: str | None, at_most_s: float) -> float:
-    """Seconds until a row's lifetime ends, by this host's clock: 0 to `at_most_s`."""
-    if expires_at is None:
-        return at_most_s
-    ends_s = datetime.fromisoformat(expires_at).timestamp()
-    return min(max(0.0, ends_s - time.time()), at_most_s)
 
 
 def guard(name: str, token: int) -> dict[str, object]:
@@ -118,6 +112,29 @@ class SharedState:
         condition = {} if expect is None else {"expect": expect}
         return self._kv(op="delete", ns=ns, key=key, **condition).applied
 
+    def now_us(self) -> int:
+        """What time it is for the broker, microseconds since 1970.
+
+        This host's time of day may be wrong by hours, and be stepped at any moment. A new row of a
+        known lifetime is written, and the end that it is given tells. One call.
+
+        Raises:
+            BrokerError: No node answered.
+        """
+        made = self._kv(op="put", ns=_CLOCK, key="now", value=None, ttlSeconds=1)
+        assert made.expires_at is not None, "a row with a lifetime that does not end"
+        return _microseconds(made.expires_at) - 1_000_000
+
+    def remaining_s(self, expires_at: str | None, at_most_s: float) -> float:
+        """Seconds until a row's lifetime ends, by the broker's clock: 0 to `at_most_s`.
+
+        Raises:
+            BrokerError: No node answered.
+        """
+        if expires_at is None:
+            return at_most_s
+        return min(max(0.0, (_microseconds(expires_at) - self.now_us()) / 1e6), at_most_s)
+
     def close(self) -> None:
         """Close the connections of this process."""
         if self._client is not None and self._pid == os.getpid():
@@ -139,6 +156,10 @@ class SharedState:
             self._client = SyncClient(self._endpoints, self._options)
             self._pid = os.getpid()
         return self._client
+
+
+def _microseconds(instant: str) -> int:
+    return round(datetime.fromisoformat(instant).timestamp() * 1_000_000)
 
 
 def number(answer: KvAnswer) -> int:

@@ -18,13 +18,13 @@ EXCEPTIONS_LIFE_S: Final = DELAY_S_MAX + 86_400
 """How long a job's throws are remembered; longer than any pause between two tries."""
 
 
-def refusal(delivery: Delivery, tries: int) -> tuple[Cause, str] | None:
+def refusal(session: WorkerSession, delivery: Delivery, tries: int) -> tuple[Cause, str] | None:
     """Why a pickup is given up without running; None when it may run.
 
     A job whose deadline has passed is not run any more. A job without one is not run when it was
     picked up more often than it has tries.
     """
-    if is_past_deadline(delivery):
+    if is_past_deadline(session, delivery):
         assert delivery.body is not None, "a deadline without a job"
         assert delivery.body.deadline is not None, "past no deadline"
         until = datetime.fromtimestamp(delivery.body.deadline.until_us / 1e6, UTC)
@@ -41,15 +41,25 @@ def is_last_attempt(attempt: int, tries: int) -> bool:
     return 0 < tries <= attempt
 
 
-def is_past_deadline(delivery: Delivery) -> bool:
-    """Whether the job had a deadline and it has passed, by this host's clock."""
+def is_past_deadline(session: WorkerSession, delivery: Delivery) -> bool:
+    """Whether the job had a deadline and it has passed, by this host's clock and the broker's.
+
+    A host whose clock is ahead would give jobs up that have time left, and nothing brings them
+    back: the broker is asked before. One whose clock is behind tries them for longer.
+    """
     deadline = None if delivery.body is None else delivery.body.deadline
-    return deadline is not None and deadline.until_us <= wall_us()
+    if deadline is None or deadline.until_us > wall_us():
+        return False
+    try:
+        return deadline.until_us <= session.shared.now_us()
+    except BrokerError as error:
+        log_event("broker's time not known", job=delivery.job_id, error=str(error))
+        return True
 
 
 def ends_by_throw(session: WorkerSession, delivery: Delivery, tries: int) -> bool:
     """Whether a job that threw is given up: called once for each throw, which it counts."""
-    over = is_last_attempt(delivery.attempt, tries) or is_past_deadline(delivery)
+    over = is_last_attempt(delivery.attempt, tries) or is_past_deadline(session, delivery)
     return over or _reaches_limit(session, delivery)
 
 

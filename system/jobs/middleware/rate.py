@@ -9,7 +9,6 @@ from ..context import JobContext
 from ..delays import DELAY_S_MAX, check_delay_s
 from ..names import shared_name
 from ..rules import Proceed
-from ..shared_state import remaining_s
 from .key import Key, key_of, require_least, shared_of
 
 
@@ -48,11 +47,13 @@ class RateLimited:
     def __call__(self, context: JobContext, payload: Any, proceed: Proceed) -> None:
         """Count the run and go on; end the attempt when the window is full."""
         name = shared_name("rate", key_of(self._key, payload))
-        counted = shared_of(context).count(name, self._per_s, limit=self._limit)
+        broker = shared_of(context)
+        counted = broker.count(name, self._per_s, limit=self._limit)
         if counted.applied:
             proceed(context, payload)
             return
         if self._drop:
             context.skip(f"the window of {name} is full")
-        pause_s = remaining_s(counted.expires_at, self._per_s) + random.uniform(0, self._spread_s)
+        pause_s = broker.remaining_s(counted.expires_at, self._per_s)
+        pause_s += random.uniform(0, self._spread_s)
         context.release(min(pause_s, DELAY_S_MAX))

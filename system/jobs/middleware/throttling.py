@@ -9,7 +9,7 @@ from ..context import JobContext
 from ..delays import check_delay_s
 from ..names import shared_name
 from ..rules import Proceed
-from ..shared_state import number, remaining_s
+from ..shared_state import number
 from .key import Key, key_of, require_least, shared_of
 
 
@@ -61,7 +61,7 @@ class ThrottlesExceptions:
         row = broker.get(name)
         thrown = number(row)
         if thrown >= self._limit:
-            context.release(remaining_s(row.expires_at, self._decay_s))
+            context.release(broker.remaining_s(row.expires_at, self._decay_s))
         try:
             proceed(context, payload)
         except Exception as error:
@@ -70,6 +70,6 @@ class ThrottlesExceptions:
             counted = broker.count(name, self._decay_s)
             if number(counted) < self._limit:
                 context.release(self._retry_after_s)
-            context.release(remaining_s(counted.expires_at, self._decay_s))
+            context.release(broker.remaining_s(counted.expires_at, self._decay_s))
         if thrown:
             broker.delete(name)

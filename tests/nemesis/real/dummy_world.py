@@ -11,11 +11,12 @@ from pathlib import Path
 
 import trio
 
+from atleastonce.nemesis.clockshim.shim import preloading
 from atleastonce.nemesis.ext4 import Ext4Image
 from atleastonce.nemesis.gate import DiskGate
 from atleastonce.nemesis.links import Links
 from atleastonce.nemesis.process import is_alive, is_stopped
-from atleastonce.nemesis.world import Backend, NodeState, Target, WorkerView
+from atleastonce.nemesis.world import Backend, NodeState, SupervisorClock, Target, WorkerView
 
 from .dummy_administration import DummyAdministration
 
@@ -65,6 +66,7 @@ class DummyWorld:
         self.refuses: Callable[[str], bool] = lambda _: False
         self.own_backend: Backend | None = None
         self._refusing: set[str] = set()
+        self.own_clock: SupervisorClock | None = None
         self.gates: dict[str, DiskGate] = {}
         self.desk = DummyAdministration(["n1", "n2", "n3"], self.node_data)
         for name in ("n1", "n2", "n3"):
@@ -173,6 +175,9 @@ class DummyWorld:
         await trio.sleep(0)
         return None if self.hides_time_of_day else self.errors_us.get(node, 0) + 1234
 
+    def supervisor_clock(self) -> SupervisorClock | None:
+        return self.own_clock
+
     def backend(self) -> Backend | None:
         return self.own_backend
 
@@ -197,7 +202,12 @@ class DummyWorld:
         await trio.sleep(0)
 
     def start_supervisor_now(self) -> None:
-        child = subprocess.Popen([sys.executable, "-S", "-c", _SUPERVISOR], stdout=subprocess.PIPE)
+        shim = None if self.own_clock is None else self.own_clock.path
+        child = subprocess.Popen(
+            [sys.executable, "-S", "-c", _SUPERVISOR],
+            stdout=subprocess.PIPE,
+            env={**os.environ, **({} if shim is None else preloading(shim, os.environ))},
+        )
         self._children[child.pid] = child
         assert child.stdout is not None
         self._worker_pids = [int(child.stdout.readline()) for _ in range(2)]

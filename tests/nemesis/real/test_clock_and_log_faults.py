@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import trio
 
-from atleastonce.nemesis.clock_act import step_us
+from atleastonce.nemesis.clock_shapes import step_us
 from atleastonce.nemesis.fault import Fault
 from atleastonce.nemesis.log_act import Damage
 from atleastonce.nemesis.time_act import within

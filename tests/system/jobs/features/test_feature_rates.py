@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from atleastonce.system.client import keyvalue
@@ -28,6 +30,27 @@ def test_jobs_over_the_limit_come_back_in_the_windows_after(on_node: FeatureBenc
     assert sent[2] - sent[0] >= 2.0
     # Every release was counted.
     assert len(on_node.attempts()) == on_node.outcomes().count("released") + 3
+
+
+@pytest.mark.parametrize("ahead_s", [3600, -3600])
+def test_windows_end_when_the_broker_says_whatever_the_workers_time_of_day(
+    on_node: FeatureBench, monkeypatch: pytest.MonkeyPatch, ahead_s: int
+) -> None:
+    limit = RateLimited(f"clock{ahead_s}", 1, 6)
+
+    @on_node.app.job("mail", tries=3, middleware=[limit])
+    def mail(context: JobContext, payload: object) -> None:
+        on_node.log("sent", context.attempt)
+
+    for partition in "ab":
+        on_node.dispatch("mail", partition=partition)
+    right, right_ns = time.time, time.time_ns
+    monkeypatch.setattr(time, "time", lambda: right() + ahead_s)
+    monkeypatch.setattr(time, "time_ns", lambda: right_ns() + ahead_s * 1_000_000_000)
+    started = time.monotonic()
+    on_node.run_until_drained()
+    assert [attempt for _, attempt in on_node.timed("sent")] == [1, 2]
+    assert time.monotonic() - started < 12
 
 
 def test_job_that_is_limited_three_times_fails_at_its_fourth_pickup_without_running(

@@ -64,6 +64,22 @@ def test_pickup_after_the_deadline_does_not_run(on_node: FeatureBench) -> None:
     assert gave_up["error"].startswith("DeadlineExceeded: picked up as attempt 1 after ")
 
 
+def test_worker_whose_clock_is_ahead_gives_no_job_up_before_its_deadline(
+    on_node: FeatureBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @on_node.app.job("late", backoff_s=(0.1,), retry_for_s=600.0)
+    def late(context: JobContext, payload: object) -> None:
+        if context.attempt < 3:
+            raise ValueError("no luck")
+
+    on_node.dispatch("late")
+    right_ns = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: right_ns() + 3600 * 1_000_000_000)
+    on_node.run_until_drained()
+    assert on_node.attempts() == [1, 2, 3]
+    assert on_node.outcomes() == ["threw", "threw", "completed"]
+
+
 def test_retry_of_a_failed_job_begins_its_deadline_anew(on_node: FeatureBench) -> None:
     @on_node.app.job("late", retry_for_s=5.0)
     def late(context: JobContext, payload: object) -> None:
