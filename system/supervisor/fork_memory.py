@@ -42,19 +42,19 @@ def fill_free_blocks() -> int:
 
 
 def _fill(size: int) -> int:
-    """Fill the free blocks of one size, until a pool that was all free is given from end to end."""
+    """Fill the free blocks of one size, until a pool that was all free is given in one piece.
+
+    Its blocks need not come in order: a pool that held this size before hands them out as they
+    were given back.
+    """
     capacity = (POOL_BYTES - POOL_HEAD_BYTES) // size
     blocks: list[bytes] = []
-    run, before = 0, 0
+    run, pool = 0, -1
     while run < capacity and len(blocks) * size < FILL_BYTES_MAX:
         block = bytes(size - _EMPTY_BYTES)
         blocks.append(block)
-        at = id(block)
-        if at % POOL_BYTES == POOL_HEAD_BYTES:
-            run = 1
-        else:
-            run = run + 1 if run and at == before + size else 0
-        before = at
+        run = run + 1 if id(block) // POOL_BYTES == pool else 1
+        pool = id(block) // POOL_BYTES
     if run == capacity:
         del blocks[-run:]
     _filling.extend(blocks)

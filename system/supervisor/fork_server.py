@@ -214,6 +214,17 @@ def _read_boot(lines: Lines) -> Boot | None:
     return None
 
 
+def _master_hung_up() -> bool:
+    """Whether the master is gone although its request is there.
+
+    A master that ended before `die_with_parent` sends no signal; but its end of standard input was
+    closed before that, so one of the two always tells.
+    """
+    poll = select.poll()
+    poll.register(_STDIN, 0)
+    return bool(poll.poll(0))
+
+
 def main(reply_fd: int) -> int:
     """Run a fork server until its master ends; return the exit status."""
     master = os.getppid()
@@ -225,7 +236,7 @@ def main(reply_fd: int) -> int:
     os.set_inheritable(reply_fd, False)
     lines = Lines()
     request = _read_boot(lines)
-    if request is None:
+    if request is None or _master_hung_up():
         return 0
     os.set_inheritable(request.generation_fd, False)
     began = time.monotonic()

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from click.testing import CliRunner, Result
 
 from atleastonce.system.entry import main as atleastonce
+from atleastonce.system.supervisor.orphans import MARK, mark_of
 from atleastonce.system.supervisor.statedir import StateDirectory
 
 T = TypeVar("T")
@@ -182,6 +183,20 @@ class Supervised:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(patience_s)
 
+    def _marked(self) -> list[int]:
+        """Processes below a fork server of this state directory, dead ones left out."""
+        if not self.state_dir.exists():
+            return []
+        wanted = f"{MARK}={mark_of(self.state_dir)}".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdecimal() and wanted in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return [pid for pid in found if is_alive(pid)]
+
     def end(self) -> None:
         """SIGKILL what is left, and see that nothing of it lives."""
         if self.process is None:
@@ -191,5 +206,7 @@ class Supervised:
         self.process.wait(PATIENCE_S)
         pids = self.pids - {None}
         wait_for(lambda: not any(is_alive(pid) for pid in pids), "the end of every process")
+        # Also of those that no status ever named, as a fork server that was still loading.
+        wait_for(lambda: not self._marked(), "the end of all that was started under it")
         # A killed master cannot remove what a deep state directory made it put elsewhere.
         StateDirectory(self.state_dir).remove_socket()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
@@ -30,7 +31,12 @@ def is_fresh(pid: int) -> bool:
 
 
 def _open_files(pid: int) -> list[str]:
-    return [os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()]
+    found = []
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        # One that it opens only to read it may be closed between the two looks.
+        with contextlib.suppress(FileNotFoundError):
+            found.append(os.readlink(path))
+    return found
 
 
 def pids(supervised: Supervised) -> set[int]:
