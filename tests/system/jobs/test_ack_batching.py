@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -307,6 +308,9 @@ def test_answer_is_waited_for_when_the_last_job_was_slow(
     bench.wait_for_records("AttemptStarting", 2)
     # The ack of the first goes out in time, and its answer is held.
     bench.wait_for(lambda: acked(broker) == [["work0"]])
+    slow_ns = round((LEASE_S_SHORT * DEFER_SHARE + 0.1) * 1e9)
+    started_ns = bench.times_ns("AttemptStarting")[1]
+    bench.wait_for(lambda: time.monotonic_ns() > started_ns + slow_ns)
     bench.gate.open()
     bench.wait_for_records("AttemptEnded", 2)
     broker.release()
