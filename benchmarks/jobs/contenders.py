@@ -185,6 +185,7 @@ class OwnBackend:
             ack_async=self.settings.ack_async,
             pop_ahead=self.settings.pop_ahead,
             ack_batch=self.settings.ack_batch,
+            prefetch=self.settings.prefetch,
         ) as master:
             yield master.pid
 

@@ -32,12 +32,13 @@ QUICK = Plan(pools=(2, 4), drained=(200, 200), included=(50, 50), paced_s=1.0)
 
 @dataclass(frozen=True, slots=True)
 class OwnSettings:
-    """What the ablation changes; the prefetch of 4 stays."""
+    """What our workers are set to; the ablation changes some of it."""
 
     renewal: bool = True
     ack_async: bool = False
     pop_ahead: bool = True
-    ack_batch: int = 4
+    ack_batch: int = 16
+    prefetch: int | str = "auto"
 
 
 ABLATIONS = {

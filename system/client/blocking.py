@@ -63,6 +63,10 @@ class Pending(Generic[T]):
         """Whether all its bytes were given to a connection that has not broken since."""
         return self._connection is not None
 
+    def has_news(self) -> bool:
+        """Whether `receive` has something to do at once: bytes came, or the try is lost."""
+        return self._connection is None or bool(self._connection.poll.poll(0))
+
     def close(self) -> None:
         """Forget the call; the node sees its requester vanish."""
         if self._connection is not None:

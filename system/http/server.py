@@ -29,10 +29,14 @@ _ERROR_CODES: Final = {
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """An answer, and what to do when it cannot be handed to its client."""
+    """An answer, and what to do when it cannot be handed to its client.
+
+    `is_begun` says that `ClientConnection.answer_now` has written it.
+    """
 
     answer: Answer
     on_lost: Callable[[], None] | None = None
+    is_begun: bool = False
 
 
 Handler = Callable[[Request, "ClientConnection"], Awaitable[Delivery]]
@@ -158,6 +162,8 @@ class ClientConnection:
         self._body_began = math.inf
         self._unparsed_bytes = 0
         self._receiving_bytes = 0
+        self._answering: Request | None = None
+        self._unsent = b""
 
     async def run(self) -> None:
         """Answer requests until either side has had enough."""
@@ -199,6 +205,26 @@ class ClientConnection:
                 await trio.sleep_forever()
             await self._receive_ahead(is_likely=False)
 
+    def answer_now(self, answer: Answer) -> bool:
+        """Write the answer to the request that is being handled, where that needs no waiting.
+
+        For the handler only; what it returns must say so. The rest of a long answer follows then.
+
+        Returns:
+            Whether it was begun; not if the client has sent anything, its end included.
+        """
+        request = self._answering
+        assert request is not None, "an answer to no request"
+        is_last = self._server.is_closing or not request.keep_alive or request.method == "HEAD"
+        if is_last or self._has_ended or self._unparsed_bytes or self._transport.has_more():
+            return False
+        data = encode_response(
+            answer.status, answer.body, answer.content_type, answer.headers, close=False
+        )
+        sent = self._transport.send_now(data)
+        self._unsent = data[sent:]
+        return sent > 0
+
     async def _receive_ahead(self, is_likely: bool) -> None:
         """Keep what the client sends while a request of it is being answered."""
         data: bytes | memoryview
@@ -219,6 +245,7 @@ class ClientConnection:
             request = await self._next_request()
             if request is None:
                 return
+            self._answering = request
             delivery = await self._handler(request, self)
             close = self._server.is_closing or not request.keep_alive
             if not await self._deliver(request, delivery, close) or close:
@@ -290,19 +317,23 @@ class ClientConnection:
     async def _deliver(self, request: Request, delivery: Delivery, close: bool) -> bool:
         """Write an answer; False when the client did not take it."""
         answer = delivery.answer
-        if delivery.on_lost is not None and await self._is_gone():
+        if delivery.is_begun:
+            data = self._unsent
+        elif delivery.on_lost is not None and await self._is_gone():
             delivery.on_lost()
             return False
-        data = encode_response(
-            answer.status,
-            answer.body,
-            answer.content_type,
-            answer.headers,
-            close,
-            head_only=request.method == "HEAD",
-        )
+        else:
+            data = encode_response(
+                answer.status,
+                answer.body,
+                answer.content_type,
+                answer.headers,
+                close,
+                head_only=request.method == "HEAD",
+            )
         try:
-            await self._transport.send(data)
+            if data:
+                await self._transport.send(data)
         except trio.BrokenResourceError:
             if delivery.on_lost is not None:
                 delivery.on_lost()

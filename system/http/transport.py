@@ -43,6 +43,9 @@ class Transport(Protocol):
             trio.BrokenResourceError: The client is gone, or reads too slowly.
         """
 
+    def send_now(self, data: bytes) -> int:
+        """Write what is taken at once; how many bytes that was, 0 also where it is not known."""
+
     def has_more(self) -> bool:
         """Whether something can be received without waiting, as far as can be known."""
 
@@ -66,6 +69,10 @@ class StreamTransport:
     async def send(self, data: bytes) -> None:
         """See `Transport`."""
         await _send_all(self._stream, memoryview(data), self._write_timeout_s)
+
+    def send_now(self, data: bytes) -> int:  # noqa: ARG002
+        """See `Transport`."""
+        return 0
 
     def has_more(self) -> bool:
         """See `Transport`; part of a TLS record counts, and brings nothing yet."""
@@ -108,6 +115,14 @@ class SocketTransport:
             raise trio.BrokenResourceError(str(error)) from error
         if sent < len(data):
             await _send_all(self._stream, memoryview(data)[sent:], self._write_timeout_s)
+
+    def send_now(self, data: bytes) -> int:
+        """See `Transport`."""
+        try:
+            return os.write(self._descriptor, data)
+        except OSError:
+            # Whoever sends next finds out.
+            return 0
 
     def has_more(self) -> bool:
         """See `Transport`."""

@@ -4,6 +4,10 @@ A job whose ack waits owes that ack and nothing else, and the journal says so: i
 its master sends the acks, and the jobs do not run again. What waits goes out when it is complete,
 at the end of its batch, before any other word about a job, and at the latest when a quarter of the
 lease has passed, in the middle of a job if need be.
+
+The worker waits for the answer, except at the end of a batch when the next one was asked for ahead:
+that is another lease, whose jobs do not depend on these acks. Then the answer is read when the
+first of them has ended.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from typing import Final
 from ..client import AckResult, BrokerError
 from ..client import calls as broker
 from .batch import Batch
+from .deferred_acks import DEFER_SHARE
 from .delivery import Delivery
 from .events import AttemptAcked
 from .log import log_event
@@ -45,11 +50,46 @@ def defer_ack(session: WorkerSession, batch: Batch, index: int, run: str) -> Non
         settle_deferred(session)
     now_ns = time.monotonic_ns()
     deferred.add(batch, index, run, now_ns)
-    if deferred.is_complete(now_ns) or batch.next_unstarted(index) is None:
+    if batch.next_unstarted(index) is None:
+        send_at_end(session)
+    elif deferred.is_complete(now_ns):
         settle_deferred(session)
+    else:
+        batch.defer(index)
+        session.record(batch)
+
+
+def send_at_end(session: WorkerSession) -> None:
+    """Send what waits at the end of a batch; read the answer only if no batch comes next.
+
+    Raises:
+        LeaseChannelBrokenError: The master is gone.
+    """
+    deferred = session.deferred
+    if deferred is None or deferred.batch is None:
         return
-    batch.defer(index)
-    session.record(batch)
+    # An answer that got lost must be missed while the lease still has time for another try.
+    is_quick = session.last_job_s < deferred.batch.lease_s * DEFER_SHARE
+    if session.pending_pop is not None and is_quick:
+        _send(session)
+    else:
+        settle_deferred(session)
+
+
+def attend_deferred(session: WorkerSession) -> None:
+    """Before a job: send what has waited long enough, and read what has come.
+
+    Raises:
+        LeaseChannelBrokenError: The master is gone.
+    """
+    deferred = session.deferred
+    if deferred is None or deferred.batch is None:
+        return
+    pending = deferred.pending
+    # A connection that broke is seen here: what was lost with it is not left for another job.
+    has_news = pending is not None and pending.has_news()
+    if has_news or deferred.is_due(time.monotonic_ns()):
+        settle_deferred(session)
 
 
 def settle_deferred(session: WorkerSession) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -283,7 +284,7 @@ def prepare_dispatch(
         chain=_caught(target, chosen, connection, options),
         encrypted=encrypted,
     )
-    request_id = options.get("request_id") or uuid.uuid4().hex
+    request_id = options.get("request_id") or os.urandom(16).hex()
     unique_for_s = 0.0 if spec is None else spec.rules.unique_for_s or 0.0
     chosen_wait = options.get("after_commit")
     return Dispatch(
@@ -353,11 +354,11 @@ def _delay_s(options: DispatchOptions) -> float:
 
 
 def _deadline(options: DispatchOptions, spec: JobSpec | None) -> Deadline | None:
-    now_us, until = wall_us(), options.get("retry_until")
+    until = options.get("retry_until")
     if until is not None:
         until_us = instant_us("retry_until", until)
-        return Deadline(until_us, max(0, until_us - now_us))
+        return Deadline(until_us, max(0, until_us - wall_us()))
     if spec is None or spec.rules.retry_for_s is None:
         return None
     span_us = round(spec.rules.retry_for_s * 1_000_000)
-    return Deadline(now_us + span_us, span_us)
+    return Deadline(wall_us() + span_us, span_us)

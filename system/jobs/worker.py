@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ..client import BrokerError
-from .ack_batching import send_in_time, settle_deferred
+from .ack_batching import attend_deferred, send_at_end, send_in_time, settle_deferred
 from .application import Application
 from .attempt import pick_up
 from .batch import Batch, Stage
@@ -106,8 +106,7 @@ def _run_batch(session: WorkerSession, batch: Batch) -> None:
         if session.channel.is_broken():
             raise LeaseChannelBrokenError("closed by the master")
         pop_ahead(session, batch, index)
-        if session.deferred is not None and session.deferred.is_due(time.monotonic_ns()):
-            settle_deferred(session)
+        attend_deferred(session)
         if batch.stages[index] is Stage.UNSTARTED:
             handled = session.handled
             pick_up(session, batch, index)
@@ -119,8 +118,8 @@ def _run_batch(session: WorkerSession, batch: Batch) -> None:
                 settle_deferred(session)
                 session.signals.pause(session.settings.rest_s)
         index = batch.next_unstarted(index)
-    if session.deferred is not None and not _is_over(session):
-        settle_deferred(session)
+    if not _is_over(session):
+        send_at_end(session)
 
 
 def _is_over(session: WorkerSession) -> bool:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import trio
 
+from ..http.routes import Answer
 from .bell import Bell
 
 
@@ -29,6 +30,9 @@ class Asker:
         if self._scope is not None:
             self._scope.cancel()
 
+    def answer_now(self, answer: Answer) -> None:
+        """Have the answer before the task that waits for it goes on, where that is possible."""
+
     async def hold(self, event: trio.Event | Bell, deadline: float) -> None:
         """Return at an event, at an instant, or as soon as the asker has withdrawn."""
         if self.impatient:
@@ -45,13 +49,27 @@ class Client(Protocol):
         """Return once the client has hung up."""
         ...
 
+    def answer_now(self, answer: Answer) -> bool:
+        """Write an answer, where that needs no waiting; whether it was begun."""
+        ...
+
 
 class LocalAsker(Asker):
-    """A client of this node; held together with its connection."""
+    """A client of this node; held together with its connection.
+
+    Attributes:
+        has_answered: Whether its answer has been written already.
+    """
 
     def __init__(self, client: Client, impatient: bool = False) -> None:
         super().__init__(impatient)
+        self.has_answered = False
         self._client = client
+
+    def answer_now(self, answer: Answer) -> None:
+        """See `Asker.answer_now`."""
+        assert not self.has_answered, "two answers to one request"
+        self.has_answered = self._client.answer_now(answer)
 
     async def hold(self, event: trio.Event | Bell, deadline: float) -> None:
         """See `Asker.hold`; watches the connection meanwhile."""

@@ -27,6 +27,11 @@ class Bell:
             if self.on_ring is not None:
                 self.on_ring()
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for it."""
+        return self.on_ring is not None
+
     def is_set(self) -> bool:
         """Whether it has rung."""
         return self._has_rung

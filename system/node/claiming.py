@@ -2,7 +2,8 @@
 
 A pop enters the log when more is ready than the pops before it will take. A parked pop's claim is
 proposed by whatever made it possible, in one entry with that where it can be: a push brings the
-claim of what it stores along. Its own task goes on when the outcome is known.
+claim of what it stores along. It is answered where the outcome becomes known, before its own task
+goes on.
 """
 
 from __future__ import annotations
@@ -115,6 +116,7 @@ class Claiming:
     def _claim_parked(self, parked: ParkedPop, on_end: Callable[[], None]) -> None:
         def end() -> None:
             on_end()
+            parked.on_claimed()
             parked.moved.set()
 
         command = self._share(parked.command)

@@ -36,7 +36,7 @@ from .counters import Counters
 from .ephemeral import EphemeralDesk
 from .leadership import Leadership
 from .overview import Overview, look
-from .parking import ParkingLot, Verdict, lane_of
+from .parking import ParkedPop, ParkingLot, Verdict, lane_of
 from .proposals import Proposals, Waiter
 from .receipts import read_receipt, receipt
 from .reports import Reports
@@ -192,6 +192,8 @@ class LeaderDesk:
                 parked = self.lot.park(
                     request.command, is_moved, deadline - margin_s, lambda: asker.impatient
                 )
+                early: list[Served] = []
+                parked.on_claimed = partial(self._answer_now, request, asker, parked, early)
                 self._counters.parked += not is_moved
                 try:
                     await self._hold(asker, parked.moved, deadline)
@@ -202,6 +204,8 @@ class LeaderDesk:
                 is_moved = parked.verdict is not Verdict.WAITING
                 if not is_moved:
                     outcome = self._empty(request)
+                elif early:
+                    outcome = early[0]
                 elif parked.waiter is not None:
                     outcome = await self._conclude(request, parked.waiter, deadline)
         finally:
@@ -209,6 +213,16 @@ class LeaderDesk:
             if len(self.lot):
                 self._claiming.serve_lane(lane_of(request.command))
         return outcome
+
+    def _answer_now(
+        self, request: PopRequest, asker: Asker, parked: ParkedPop, early: list[Served]
+    ) -> None:
+        """Serve a parked pop where its claim is applied: its task has several others before it."""
+        reply = parked.waiter.reply if parked.waiter is not None else None
+        # Who waits no longer is about to conclude it, or to take it back.
+        if isinstance(reply, PopReply) and not reply.is_empty and parked.moved.is_awaited:
+            early.append(self._served(request, reply))
+            asker.answer_now(early[0].answer)
 
     async def _hold(self, asker: Asker, moved: Bell, deadline: float) -> None:
         if self._forgets_askers:
@@ -254,8 +268,10 @@ class LeaderDesk:
             waiter.abandon(partial(self._take_back_late, command))
             return self._empty(request)
         assert isinstance(reply, PopReply), f"a pop got {type(reply).__name__}"
-        if reply.is_empty:
-            return None
+        return None if reply.is_empty else self._served(request, reply)
+
+    def _served(self, request: PopRequest, reply: PopReply) -> Served:
+        command = request.command
         self._counters.served += 1
         self.activity.note(command, reply, self._machine.now_us)
         lease = receipt(reply.lease_id, command) if reply.lease_id else None

@@ -43,9 +43,18 @@ class ParkedPop:
         moved: Set when there is an outcome; when `TAKEN`, once that of `waiter` is known.
         verdict: What happened.
         waiter: Its claim, when `TAKEN`.
+        on_claimed: Called at the outcome of `waiter`, before `moved` is set; must not await.
     """
 
-    __slots__ = ("claims_until", "command", "is_withdrawn", "moved", "verdict", "waiter")
+    __slots__ = (
+        "claims_until",
+        "command",
+        "is_withdrawn",
+        "moved",
+        "on_claimed",
+        "verdict",
+        "waiter",
+    )
 
     def __init__(self, command: Pop, claims_until: float, is_withdrawn: Callable[[], bool]) -> None:
         self.command = command
@@ -54,6 +63,7 @@ class ParkedPop:
         self.moved = Bell()
         self.verdict = Verdict.WAITING
         self.waiter: Waiter | None = None
+        self.on_claimed: Callable[[], None] = lambda: None
 
 
 class ParkingLot:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import traceback
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, Protocol
 
 import trio
@@ -149,10 +150,9 @@ class Service:
                 served = await self._answer(request, request_id, routed, asker, deadline_ms)
         finally:
             self._waiting.discard(asker)
-        if served.lease is None:
-            return Delivery(served.answer)
         lease = served.lease
-        return Delivery(served.answer, lambda: self.take_back(lease))
+        on_lost = None if lease is None else partial(self.take_back, lease)
+        return Delivery(served.answer, on_lost, asker.has_answered)
 
     async def answer_forwarded(self, forward: Forward, asker: Asker) -> ReplyFrame:
         """Answer a peer's client as leader (see `gate.ForwardedRequests`)."""

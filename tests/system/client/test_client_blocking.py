@@ -292,3 +292,23 @@ def test_health_asks_one_node_once(serve: Serve) -> None:
     with pytest.raises(BrokerError):
         client.health(refused_endpoint(), timeout_s=0.1)
     assert other.asked == []
+
+
+@pytest.mark.parametrize("action", [ACKED, Drop()])
+def test_call_has_news_once_it_is_answered_or_its_connection_has_broken(
+    serve: Serve, action: Reply | Drop
+) -> None:
+    hang, released = Hang(), serve(in_turn(action, ACKED))
+    silent = client_of(serve(in_turn(hang)))
+    unanswered = silent.send(calls.ack("t", "p", group="g"))
+    assert not unanswered.has_news()
+    client = client_of(released)
+    pending = client.send(calls.ack("t", "p", group="g"))
+    until_s = time.monotonic() + 60
+    while not pending.has_news():
+        assert time.monotonic() < until_s
+    assert client.receive(pending).value[0].success
+    unanswered.close()
+    assert unanswered.has_news()
+    client.close()
+    silent.close()

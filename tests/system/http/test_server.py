@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -13,45 +12,15 @@ from atleastonce.system.http.answer import Answer
 from atleastonce.system.http.framing import HttpLimits, Request
 from atleastonce.system.http.server import ClientConnection, Delivery, HttpServer
 
+from .streams import Stream, get, read_all, read_until, socket_stream_pair
+
 LIMITS = HttpLimits(body_bytes_max=100_000)
-Stream = trio.abc.HalfCloseableStream
-
-
-def get(target: str, *headers: str) -> bytes:
-    return "\r\n".join([f"GET {target} HTTP/1.1", "Host: a", *headers, "", ""]).encode()
 
 
 async def echo(request: Request, client: ClientConnection) -> Delivery:
     """Answer with the target and the body."""
     await trio.lowlevel.checkpoint()
     return Delivery(Answer(200, f"{request.target} {len(request.body)}".encode(), "text/plain"))
-
-
-async def read_all(stream: Stream) -> bytes:
-    """Everything up to the end."""
-    found = bytearray()
-    while data := await stream.receive_some():
-        found += data
-    return bytes(found)
-
-
-async def read_until(stream: Stream, ending: bytes) -> bytes:
-    """Everything up to some bytes."""
-    found = bytearray()
-    while not found.endswith(ending):
-        data = await stream.receive_some()
-        assert data, f"closed after {bytes(found)!r}"
-        found += data
-    return bytes(found)
-
-
-def socket_stream_pair() -> tuple[trio.SocketStream, trio.SocketStream]:
-    """Two ends of a connection that the kernel keeps."""
-    left, right = socket.socketpair()
-    return (
-        trio.SocketStream(trio.socket.from_stdlib_socket(left)),
-        trio.SocketStream(trio.socket.from_stdlib_socket(right)),
-    )
 
 
 Handler = Callable[[Request, ClientConnection], Awaitable[Delivery]]

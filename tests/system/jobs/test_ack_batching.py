@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -194,6 +196,128 @@ def test_lease_is_let_go_before_the_acks_that_end_it(bench: Bench, broker: Machi
     broker.release()
     bench.wait_for_records("AttemptAcked", 2)
     assert bench.stop(pid) == 0
+
+
+def _one_fault(kind: str, fault: Fault) -> Callable[[Asked], Fault | None]:
+    hit: list[Asked] = []
+
+    def choose(asked: Asked) -> Fault | None:
+        if asked.kind != kind or hit:
+            return None
+        hit.append(asked)
+        return fault
+
+    return choose
+
+
+def _start_two_batches(bench: Bench, broker: MachineBroker, fault: Fault) -> int:
+    """Two batches of two; the fault is for the acks of the first, the last job waits for a gate."""
+    broker.fault = _one_fault("ack", fault)
+    push(broker, "work", "work", "work", "gated", partitions=4)
+    pid = bench.start(prefetch=2, ack_batch=2, pop_ahead=True)
+    bench.wait_for_records("AttemptStarting", 4)
+    return pid
+
+
+def test_batch_asked_for_ahead_begins_before_the_answer_to_the_last_acks(
+    bench: Bench, broker: MachineBroker
+) -> None:
+    broker.fault = _one_fault("ack", Fault.HOLD)
+    push(broker, "work", "work", "gated", "work", partitions=4)
+    pid = bench.start(prefetch=2, ack_batch=2, pop_ahead=True)
+    bench.wait_for_records("AttemptStarting", 3)
+    assert bench.records("AttemptAcked") == []
+    broker.release()
+    bench.gate.open()
+    acks = bench.wait_for_records("AttemptAcked", 4)
+    assert bench.stop(pid) == 0
+    assert acked(broker) == [["work0", "work1"], ["gated2", "work3"]]
+    ended = [record["job_id"] for record in bench.records("AttemptEnded")]
+    assert [record["job_id"] for record in acks] == ended
+    broker.expire_leases()
+    assert broker.pop_all() == []
+
+
+def test_worker_killed_before_that_answer_owes_the_new_batch_alone(
+    bench: Bench, broker: MachineBroker
+) -> None:
+    broker.fault = _one_fault("ack", Fault.HOLD_ANSWER)
+    push(broker, "work", "work", "gated", "work", partitions=4)
+    pid = bench.start(prefetch=2, ack_batch=2, pop_ahead=True)
+    bench.wait_for_records("AttemptStarting", 3)
+    bench.wait_for(lambda: read_debts(bench.states, pid).running == "gated2")
+    os.kill(pid, signal.SIGKILL)
+    bench.wait_exit(pid)
+    (debt,) = read_debts(bench.states, pid).debts
+    assert debt.codes == (Code.NOTHING, Code.UNSTARTED)
+    answer = broker.ask(
+        "POST", "/api/v1/transaction", json.loads(msgspec.json.encode(hand_back_operations(debt)))
+    )
+    assert answer["success"], answer
+    broker.expire_leases()
+    assert sorted(broker.pop_all()) == [("gated2", 2), ("work3", 1)]
+
+
+def test_refusal_of_the_last_acks_leaves_the_batch_behind_them_alone(
+    bench: Bench, broker: MachineBroker
+) -> None:
+    pid = _start_two_batches(bench, broker, Fault.REJECT)
+    bench.gate.open()
+    bench.wait_for_records("AttemptAcked", 2)
+    assert bench.stop(pid) == 0
+    assert [record["job_id"] for record in bench.records("AttemptAcked")] == ["work2", "gated3"]
+    broker.expire_leases()
+    assert sorted(broker.pop_all()) == [("work0", 2), ("work1", 2)]
+
+
+def test_last_acks_whose_answer_is_lost_are_sent_again_under_their_id(
+    bench: Bench, broker: MachineBroker
+) -> None:
+    pid = _start_two_batches(bench, broker, Fault.LOSE_ANSWER)
+    bench.gate.open()
+    bench.wait_for_records("AttemptAcked", 4)
+    assert bench.stop(pid) == 0
+    first, second = [asked.request_id for asked in broker.asked if asked.kind == "ack"][:2]
+    assert first == second
+    assert acked(broker) == [["work0", "work1"]] * 2 + [["work2", "gated3"]]
+    assert bench.records("worked") == ["work0", "work1", "work2"]
+
+
+def test_stop_reads_the_answer_to_the_last_acks(bench: Bench, broker: MachineBroker) -> None:
+    broker.fault = _one_fault("ack", Fault.HOLD_ANSWER)
+    push(broker, "work", "work", "gated", "work", partitions=4)
+    pid = bench.start(prefetch=2, ack_batch=2, pop_ahead=True)
+    bench.wait_for_records("AttemptStarting", 3)
+    os.kill(pid, signal.SIGTERM)
+    broker.release()
+    bench.gate.open()
+    assert bench.wait_exit(pid) == 0
+    assert [record["job_id"] for record in bench.records("AttemptAcked")][:2] == ["work0", "work1"]
+    broker.expire_leases()
+    assert broker.pop_all() == [("work3", 1)]
+
+
+def test_answer_is_waited_for_when_the_last_job_was_slow(
+    bench: Bench, broker: MachineBroker
+) -> None:
+    broker.fault = _one_fault("ack", Fault.HOLD)
+    push(broker, "work", "gated", "work", "work", partitions=4)
+    pid = bench.start(
+        prefetch=2, ack_batch=2, pop_ahead=True, retry_after_s=LEASE_S_SHORT, timeout_s=11.0
+    )
+    bench.wait_for_records("AttemptStarting", 2)
+    # The ack of the first goes out in time, and its answer is held.
+    bench.wait_for(lambda: acked(broker) == [["work0"]])
+    slow_ns = round((LEASE_S_SHORT * DEFER_SHARE + 0.1) * 1e9)
+    started_ns = bench.times_ns("AttemptStarting")[1]
+    bench.wait_for(lambda: time.monotonic_ns() > started_ns + slow_ns)
+    bench.gate.open()
+    bench.wait_for_records("AttemptEnded", 2)
+    broker.release()
+    bench.wait_for_records("AttemptAcked", 4)
+    assert bench.stop(pid) == 0
+    records = [name for name in bench.records() if name in ("AttemptStarting", "AttemptAcked")]
+    assert records[:4] == ["AttemptStarting"] * 2 + ["AttemptAcked"] * 2
 
 
 def test_jobs_on_a_node_run_once_with_their_acks_in_few_requests(site: Site) -> None:

@@ -14,6 +14,7 @@ from atleastonce.system.broker.queries import Fetch, FetchEntry
 from atleastonce.system.broker.replies import FetchReply
 from atleastonce.system.bugs import NO_BUGS, Bugs
 from atleastonce.system.http.framing import Request
+from atleastonce.system.http.routes import Answer
 from atleastonce.system.http.server import Delivery
 from atleastonce.system.node.clock import NodeClock
 from atleastonce.system.node.clockfile import ClockMark
@@ -49,13 +50,16 @@ class VirtualDisk:
 
 
 class HangingUp:
-    """A client that stays until `gone` is set."""
+    """A client that stays until `gone` is set, and takes its answers in their turn."""
 
     def __init__(self) -> None:
         self.gone = trio.Event()
 
     async def wait_gone(self) -> None:
         await self.gone.wait()
+
+    def answer_now(self, answer: Answer) -> bool:
+        return False
 
 
 class VirtualNode:
