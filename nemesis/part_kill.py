@@ -10,7 +10,7 @@ from typing import Final
 import trio
 
 from ..histories.ops import Json
-from .acts import Evidence, NoBiteError, Stage, check_killed, exit_of, send_or_no_bite
+from .acts import Evidence, NoBiteError, Stage, check_killed, exit_of, see_gone, send_or_no_bite
 from .fault import Fault
 from .grudges import split
 from .link_counts import shown
@@ -18,6 +18,7 @@ from .links import LinkRule
 from .net_acts import LinkAct, Rules, both_ways
 from .node_acts import describe
 from .private_network import CLIENTS, WORKERS
+from .world import Target
 
 _STALE_S: Final = 0.001
 
@@ -32,6 +33,7 @@ class PartKill(LinkAct):
     def __init__(self, fault: Fault, stage: Stage) -> None:
         super().__init__(fault, stage)
         self._seen: dict[str, Json] = {}
+        self._killed: Target | None = None
 
     def context(self) -> Evidence:
         """See `Act`: which of the nodes are hit is told by the effect."""
@@ -65,8 +67,8 @@ class PartKill(LinkAct):
             raise NoBiteError(f"nothing was dropped between {', '.join(behind)} and the others")
         await self.begin(cut_power, power)
         target = self.stage.world.node_process(crasher)
+        self._killed = target
         send_or_no_bite(target, signal.SIGKILL)
-        self.told_to_end = True
         status = await exit_of(self.stage, target)
         check_killed(target, status)
         await self.begin(cut_rest, self._apart(rest))
@@ -93,5 +95,8 @@ class PartKill(LinkAct):
         """See `Act`."""
         healed = await super().heal()
         world = self.stage.world
+        if self._killed is not None:
+            # It alone: the others were only cut off, and run on.
+            await see_gone(self.stage, self._killed)
         self.targets = tuple(world.node_process(node) for node in sorted(self.claimed))
         return healed | await self.start_again()

@@ -114,6 +114,7 @@ class Treatment:
         if rule.delay_ms or rule.jitter_ms:
             late_ms = rule.delay_ms + rule.jitter_ms * self._stream.uniform(-1, 1)
             due_s += max(0.0, late_ms) / 1000
+        if due_s > now_s:
             self.counts.delayed += 1
         self._last_s = max(due_s, self._last_s)
         return self._last_s

@@ -74,6 +74,14 @@ def test_narrow_link_spreads_frames_and_drops_what_no_queue_would_hold() -> None
     assert 20 <= len(out) <= 27
 
 
+@pytest.mark.parametrize("rule", [PacketRule(rate_bytes_s=1e6), PacketRule(delay_ms=1)])
+def test_what_leaves_later_than_it_came_counts_as_delayed(rule: PacketRule) -> None:
+    treatment = Treatment(rule, random.Random(7))
+    for number in range(10):
+        treatment.treat(float(number), FRAME)
+    assert treatment.counts.delayed == 10
+
+
 @given(
     st.builds(
         PacketRule,
