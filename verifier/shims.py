@@ -58,6 +58,7 @@ class ShimmedClock:
         async with trio.lowlevel.FdStream(os.dup(process.stdout.fileno())) as stream:
             process.stdout.close()
             said = await stream.receive_some(_ANSWER_BYTES)
+        await self.reaper.wait_exit(process.pid)
         return (int(said) - ahead_ns()) // 1000 if said.strip() else None
 
 

@@ -18,7 +18,8 @@ from atleastonce.nemesis.ledger import read_ledger
 from .remains import CAMPAIGN_VARIABLE, find_processes, find_things, wait_gone
 
 NEMESES: Final = (
-    "pause-nodes,kill-worker-state,kill-supervisor-workers,bump-clock,pause-kill,kill-lease-holder"
+    "pause-nodes,kill-worker-state,kill-supervisor-workers,bump-clock,pause-kill,kill-lease-holder,"
+    "drift-supervisor-clock"
 )
 AFTER_S: Final = (0.05, 14.0)
 """When the verifier is killed, counted from its start: before its first process, or amid faults."""

@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from atleastonce.nemesis.clockshim.shim import ShimClock, ShimError
+
 CAMPAIGN_VARIABLE: Final = "ATLEASTONCE_CAMPAIGN"
 _PAUSE_S: Final = 0.02
 _GROUPS: Final = Path("/sys/fs/cgroup")
@@ -45,9 +47,10 @@ def wait_gone(mark: str, wait_s: float) -> list[str]:
 
 
 def find_things(store: Path) -> list[str]:
-    """Mounts, loop devices, named namespaces, rules and groups that a run in a store made."""
+    """Mounts, loop devices, moved clocks, namespaces, rules and groups that a store's runs made."""
     named = (*_namespaces(), *_rules(), *_groups())
-    return [*_mounts(store), *_loops(store), *(one for one in named if not _is_of_others(one))]
+    own = (*_mounts(store), *_loops(store), *_clocks(store))
+    return [*own, *(one for one in named if not _is_of_others(one))]
 
 
 def _is_of_others(name: str) -> bool:
@@ -67,6 +70,14 @@ def _loops(store: Path) -> Iterator[str]:
             backing = file.read_text(encoding="utf-8").strip()
             if str(store) in backing:
                 yield f"loop device {file.parent.parent.name} of {backing}"
+
+
+def _clocks(store: Path) -> Iterator[str]:
+    for path in store.glob("*/*/*-clock.so"):
+        # One that was killed while it wrote the file has moved nothing.
+        with suppress(ShimError, OSError), ShimClock(path) as clock:
+            if clock.offset_ns:
+                yield f"time of day moved by {path}"
 
 
 def _namespaces() -> Iterator[str]:

@@ -22,9 +22,10 @@ SHORT = (
 
 
 def run(store: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
+    command = (sys.executable, "-m", "atleastonce.verifier", "run", "--json", "--store", str(store))
     done = subprocess.run(
-        [sys.executable, "-m", "atleastonce.verifier", "run", "--json", "--store", str(store)]
-        + [*SHORT, *arguments],
+        (*command, *SHORT, *arguments),
+        check=False,
         capture_output=True,
         text=True,
         timeout=120,

@@ -95,7 +95,7 @@ def test_run_folder_that_cannot_be_preloaded_ends_the_run_with_one_line(
     folder = tmp_path / "a b"
     folder.mkdir()
     shims = Shims(RunPaths(folder), scenario("bump-supervisor-clock"), reaper)
-    with pytest.raises(HarnessError, match="cannot be moved: .* it holds ' '; choose another"):
+    with pytest.raises(HarnessError, match=r"cannot be moved: .* it holds ' '; choose another"):
         shims.write()
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from atleastonce.nemesis.clockshim.assembly import Assembly
+from atleastonce.nemesis.clockshim.assembly import Assembly, Instruction
 from atleastonce.nemesis.clockshim.elf import (
     CODE_AT,
     DATA_AT,
@@ -75,6 +76,7 @@ def test_what_does_not_fit_into_its_page_is_refused() -> None:
 
 
 def test_jump_that_is_too_far_is_refused() -> None:
+    blocks: dict[str, Sequence[Instruction]]
     blocks = {"a": (("74", "far"),), "b": ("90" * 200,), "far": ("c3",)}
     with pytest.raises(ValueError, match="200 bytes to far are too far for a jump"):
         Assembly(0).function("f", blocks)
