@@ -274,7 +274,7 @@ PROBES: Final = (
     LevelProbe(
         PRELOADED_CLOCK,
         try_a_shim,
-        "the time of day of the supervisor and its workers moved",
+        "level 0: the time of day of the supervisor and its workers moved",
         "no faults on the time of day but the nodes' own",
         REMEDY,
     ),
