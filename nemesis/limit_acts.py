@@ -176,13 +176,22 @@ class LimitAct(NodeAct):
             if target in self.before and is_alive(target):
                 with suppress(ProcessLookupError):
                     set_soft(target.pid, self.resource, self.before[target])
-            if is_alive(target):
+            if await self._outlives(target):
                 outcomes[target.name] = "survived"
             else:
                 outcomes[target.name] = describe(await self.stage.world.wait_exit(target))
         # Whoever survived is not about to end.
         self.told_to_end = False
         return self.seen_meanwhile() | {"outcomes": outcomes} | await self.start_again()
+
+    async def _outlives(self, target: Target) -> bool:
+        """Whether it serves again: one that lives may be about to end of what it lacked."""
+        with trio.move_on_after(self.stage.settings.exit_wait_s):
+            while is_alive(target):
+                if target not in self.before or not await self.is_hit(target):
+                    return True
+                await trio.sleep(_SETTLE_S)
+        return is_alive(target)
 
 
 class LimitMemory(LimitAct):

@@ -92,6 +92,11 @@ class Recording:
                 self._drain(*self._ports[descriptor])
             self._write(self._matching.settle(time.time_ns()))
             self._ring.flush()
+        # What went over the wire before the end waits in the buffers of the ports.
+        over_s = time.monotonic() + _SETTLE_S
+        while time.monotonic() < over_s and (ready := poll.poll(0)):
+            for descriptor, _ in ready:
+                self._drain(*self._ports[descriptor])
         self._write(self._matching.rest())
         self._ring.close()
         self._faults.close()

@@ -108,6 +108,29 @@ def test_a_node_that_ends_of_its_limit_is_started_again(world: DummyWorld, tmp_p
     assert world.started == ["n2"]
 
 
+def test_a_node_that_ends_only_once_it_has_its_limit_back_is_seen_to_end(
+    world: DummyWorld, tmp_path: Path
+) -> None:
+    pid = world.node_process("n2").pid
+    before, _ = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    asked_after = 0
+
+    def lingering(_: str) -> int | None:
+        nonlocal asked_after
+        if len(world.desk.probes) == 1:
+            return 400
+        if resource.prlimit(pid, resource.RLIMIT_NOFILE)[0] == before:
+            asked_after += 1
+            if asked_after == 2:
+                world.kill("n2")
+        return None
+
+    world.desk.answer = lingering
+    (result,) = apply(world, tmp_path, limited("limit-files"))
+    assert result.evidence["healed"]["outcomes"] == {"n2": "signal SIGKILL"}
+    assert world.started == ["n2"]
+
+
 def test_the_limit_of_a_process_that_outlived_its_run_is_given_back(world: DummyWorld) -> None:
     target = world.node_process("n1")
     soft, hard = resource.prlimit(target.pid, resource.RLIMIT_NOFILE)
