@@ -142,6 +142,10 @@ class ControlGroup:
         _write(
             folder / ("memory.limit_in_bytes" if version == 1 else "memory.max"), str(size_bytes)
         )
+        # Swap would take what no longer fits.
+        swap = folder / "memory.swap.max"
+        if swap.exists():
+            _write(swap, "0")
 
     def bound_cpu(self, share: float) -> None:
         """Give the group so much of one CPU; 0.1 is 10 ms in every 100."""

@@ -7,8 +7,9 @@ from typing import Final
 from ..acts import MakeAct
 from ..group_acts import CpuQuota, NarrowCpu, draw_quota
 from ..levels import CGROUPS, REAL_EXT4
+from ..oom_act import KillByMemory, OomKill, draw_oom
 from ..power_cut_act import CutPower
-from ..selectors import ONE, SOME_NODES
+from ..selectors import LEADER, ONE, SOME_NODES
 from ..spec import NemesisSpec
 
 SPECS: Final = (
@@ -40,9 +41,26 @@ SPECS: Final = (
         healing_s=2.0,
         duration_s=(2.0, 5.0),
     ),
+    NemesisSpec(
+        name="oom-kill",
+        sentence="bounds the memory of a node by a control group, until the kernel kills it, and "
+        "starts it again",
+        target=ONE,
+        targets=SOME_NODES,
+        drawn=(ONE, LEADER),
+        named=True,
+        family="process",
+        needs=frozenset({CGROUPS}),
+        takes=frozenset({"node", "lost"}),
+        options=OomKill,
+        draw=draw_oom,
+        nodes_min=3,
+        healing_s=2.0,
+    ),
 )
 
 ACTS: Final[dict[str, MakeAct]] = {
     "power-cut": CutPower,
     "cpu-quota": NarrowCpu,
+    "oom-kill": KillByMemory,
 }
