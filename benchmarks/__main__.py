@@ -27,6 +27,7 @@ NAMES = (
     "restart",
     "faults",
     "levels",
+    "links",
     "raft_simulation",
     "fault_latency",
 )

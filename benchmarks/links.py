@@ -2,7 +2,7 @@
 
 An echo server and its client run in this process, the proxy in one of its own, as in a run.
 
-    python benchmarks/links.py [ROUNDS]
+Run: python -m benchmarks.links [ROUNDS]
 
 Prints latency of a round trip with and without the proxy, its CPU time for a chunk, the same while
 it captures, and onset and heal of each fault: median and worst of 50, in milliseconds. Onset is
