@@ -164,11 +164,14 @@ class DiskGate:
             async with trio.open_nursery() as held:
                 while True:
                     await trio.lowlevel.wait_readable(listener)
-                    if not any(events & select.POLLIN for _, events in poll.poll(0)):
+                    events = sum(events for _, events in poll.poll(0))
+                    if events & select.POLLIN:
+                        asked = _receive(listener)
+                        if asked is not None:
+                            self._decide(listener, asked, held)
+                    # A call that a stop took back is asked again later.
+                    elif events:
                         break
-                    asked = _receive(listener)
-                    if asked is not None:
-                        self._decide(listener, asked, held)
                 held.cancel_scope.cancel()
         finally:
             os.close(listener)

@@ -15,6 +15,8 @@ import pytest
 import trio
 
 from atleastonce.nemesis.gate import DiskGate, GateError, GateRule, listener_from, starting
+from atleastonce.nemesis.process import wait_stopped
+from atleastonce.nemesis.world import Target
 
 # Says how each round of append and sync ended, a line a round; a byte on its input asks for one.
 _WRITER = """
@@ -120,6 +122,31 @@ def test_a_process_can_be_killed_while_its_sync_is_held(tmp_path: Path) -> None:
         writer.process.send_signal(signal.SIGKILL)
         await until(lambda: writer.process.poll() is not None)
         gate.end()
+
+    play(tmp_path, scene)
+
+
+def test_a_sync_that_a_stop_takes_back_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_readable = trio.lowlevel.wait_readable
+    stops: list[bool] = []
+
+    async def scene(gate: DiskGate, writer: Writer) -> None:
+        async def wait_and_stop(where: int | socket.socket) -> None:
+            await wait_readable(where)
+            if isinstance(where, int) and not stops:
+                target = Target.of(writer.process.pid, "writer")
+                writer.process.send_signal(signal.SIGSTOP)
+                stops.append(await wait_stopped(target, True, 10))
+
+        monkeypatch.setattr(trio.lowlevel, "wait_readable", wait_and_stop)
+        writer.ask()
+        await until(lambda: stops)
+        assert stops == [True]
+        writer.process.send_signal(signal.SIGCONT)
+        assert await writer.said() == "ok"
+        assert await writer.round() == "ok"
 
     play(tmp_path, scene)
 
