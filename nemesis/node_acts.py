@@ -193,6 +193,35 @@ class TermNode(NodeAct):
         return self.seen_meanwhile() | await self.start_again()
 
 
+class TermNodes(NodeAct):
+    """term-nodes: SIGTERM of all targets at once, their graceful exits, start again."""
+
+    async def bite(self) -> Evidence:
+        """See `Act`."""
+        self.bitten_s = time.monotonic()
+        self.told_to_end = True
+        ended: Evidence = {}
+        refusals: list[NoBiteError] = []
+
+        async def end(target: Target) -> None:
+            try:
+                grace_s = self.stage.settings.node_grace_s
+                ended[target.name] = await terminate(self.stage, target, grace_s)
+            except NoBiteError as error:
+                refusals.append(error)
+
+        async with trio.open_nursery() as nursery:
+            for target in self.targets:
+                nursery.start_soon(end, target)
+        if refusals:
+            raise refusals[0]
+        return ended
+
+    async def heal(self) -> Evidence:
+        """See `Act`."""
+        return self.seen_meanwhile() | await self.start_again()
+
+
 class PauseNode(NodeAct):
     """pause-leader, pause-nodes: SIGSTOP, seen stopped, SIGCONT, seen running."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..acts import MakeAct
-from ..node_acts import KillNodes, PauseNode, TermNode
+from ..node_acts import KillNodes, PauseNode, TermNode, TermNodes
 from ..node_composites import KillCatchingUp, KillElecting, PauseKill, RollingRestart
 from ..selectors import ALL, LEADER, MAJORITY, MINORITY, ONE, SOME_NODES
 from ..spec import AT_ONCE, NemesisSpec
@@ -93,6 +93,19 @@ SPECS: Final = (
         family="process",
         takes=frozenset({"node", "lost"}),
         nodes_min=3,
+    ),
+    NemesisSpec(
+        name="term-nodes",
+        sentence="asks one node, the leader, a minority, a majority or all, as the seed draws, "
+        "to stop with SIGTERM, and starts them again",
+        target="one",
+        drawn=(ONE, LEADER, MINORITY, MAJORITY, ALL),
+        targets=SOME_NODES,
+        named=True,
+        family="process",
+        takes=frozenset({"node"}),
+        nodes_min=3,
+        healing_s=3.0,
     ),
     NemesisSpec(
         name="pause-nodes",
@@ -194,6 +207,7 @@ ACTS: Final[dict[str, MakeAct]] = {
     "term-supervisor": StopSupervisor,
     "kill-worker": KillWorker,
     "kill-nodes": KillNodes,
+    "term-nodes": TermNodes,
     "pause-nodes": PauseNode,
     "rolling-restart": RollingRestart,
     "kill-electing": KillElecting,

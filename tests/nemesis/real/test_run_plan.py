@@ -79,6 +79,28 @@ def test_term_leader_waits_for_the_graceful_exit(world: DummyWorld, tmp_path: Pa
     assert world.started == ["n1"]
 
 
+def test_term_nodes_waits_for_the_graceful_exit_of_each(world: DummyWorld, tmp_path: Path) -> None:
+    both = msgspec.structs.replace(fault("term-nodes"), target="n1+n3")
+    (result,) = apply(world, tmp_path, both)
+    assert result.bit
+    evidence = dict(result.evidence["effect"])
+    assert 0 < float(str(evidence.pop("onset_ms"))) < 20_000
+    graceful = {"signal": "SIGTERM", "status": 0, "ended": "exit 0", "forced": False}
+    assert evidence == {"n1": graceful, "n3": graceful}
+    assert sorted(world.started) == ["n1", "n3"]
+
+
+def test_term_nodes_that_were_all_gone_did_not_bite(world: DummyWorld, tmp_path: Path) -> None:
+    both = msgspec.structs.replace(fault("term-nodes"), target="n2+n3")
+    for node in ("n2", "n3"):
+        world.kill(node)
+        trio.run(world.wait_exit, world.node_process(node))
+    (result,) = apply(world, tmp_path, both)
+    assert not result.bit
+    assert "had already ended" in str(result.reason)
+    assert sorted(world.started) == ["n2", "n3"]
+
+
 def test_a_leader_that_ignores_sigterm_is_killed_and_that_is_recorded(
     stubborn_world: DummyWorld, tmp_path: Path
 ) -> None:
