@@ -103,7 +103,7 @@ SPECS: Final = (
         targets=SOME_NODES,
         named=True,
         family="process",
-        takes=frozenset({"node"}),
+        takes=frozenset({"stepwise", "node", "lost"}),
         nodes_min=3,
         healing_s=3.0,
     ),
