@@ -39,6 +39,11 @@ async def end_in_time(told_to_stop: Callable[[], bool], unwinding_s: float = UNW
         raise
 
 
+def ended_in_time() -> None:
+    """Call the end off: all tasks are over, and the interpreter's own end is nobody's failure."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def _end_after(seconds: float, reason: str) -> None:
     is_lack = any(sign in reason for sign in _SIGNS)
 

@@ -16,6 +16,7 @@ from ..storage.wal import DamagedLogError, DirectoryLockedError, DiskFailedError
 from .boot import bind_sockets, run_node
 from .config import load_config
 from .config_error import ConfigError
+from .end_in_time import ended_in_time
 from .ending import EXIT_BROKEN, EXIT_DAMAGED, EXIT_DISK_FAILED, EXIT_OUT_OF_MEMORY
 from .lack import is_lack_of_memory
 from .logbook import Logbook
@@ -86,16 +87,19 @@ def run_process(config_path: str) -> int:
                 disk=config.disk,
                 bugs=list(config.bugs),
             )
-            trio.run(
-                run_node,
-                config,
-                secrets,
-                sockets,
-                doors,
-                opened,
-                logbook,
-                own_version(),
-            )
+            try:
+                trio.run(
+                    run_node,
+                    config,
+                    secrets,
+                    sockets,
+                    doors,
+                    opened,
+                    logbook,
+                    own_version(),
+                )
+            finally:
+                ended_in_time()
         except (ConfigError, DirectoryLockedError) as error:
             say(f"node: {error}")
             return EXIT_CONFIG
