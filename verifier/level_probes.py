@@ -48,7 +48,7 @@ from ..nemesis.private_network import DATA_NETWORK, PrivateNetwork
 from ..nemesis.switch.control import Plan, Port
 from ..nemesis.switch.switching import Switch
 from .probing import LevelProbe, RefusedError
-from .shims import try_a_shim
+from .shim_probe import try_a_shim
 from .sync_probe import stall_a_sync
 
 _ANSWER_S: Final = 3.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,7 +16,6 @@ from ..nemesis.clockshim.shim import ShimError, preloading, write_shim
 from ..nemesis.levels import CLOCK_SHIM
 from ..nemesis.registry import NEMESES
 from .errors import HarnessError
-from .probing import RefusedError
 from .reaper import Identity, Reaper
 from .scenario import Scenario
 from .store import RunPaths
@@ -96,19 +94,3 @@ class Shims:
     def clock(self, supervisor: str) -> ShimmedClock | None:
         """The clock of a supervisor; None if no fault can move it."""
         return self._clocks.get(supervisor)
-
-
-def try_a_shim() -> str:
-    """Write a shim, start a program with it and move its clock; returns what was seen.
-
-    Raises:
-        RefusedError: The program did not see it.
-        OSError: It cannot be started.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "clock.so")
-        try:
-            write_shim(path)
-            return prove(path)
-        except ShimError as error:
-            raise RefusedError(str(error)) from None

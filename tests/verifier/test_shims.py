@@ -15,7 +15,8 @@ from atleastonce.verifier.levels import LevelError, choose, needs_of
 from atleastonce.verifier.reaper import Identity, Reaper
 from atleastonce.verifier.request import Request
 from atleastonce.verifier.scenario import Scenario, make_scenario
-from atleastonce.verifier.shims import Shims, try_a_shim
+from atleastonce.verifier.shim_probe import try_a_shim
+from atleastonce.verifier.shims import Shims
 from atleastonce.verifier.store import RunPaths
 
 MASTER = Identity("master")
