@@ -50,6 +50,22 @@ def test_a_lane_expects_something_of_every_job_that_it_sends(lane: Lane) -> None
         assert {*plan.fault.when.started, *plan.fault.when.ended} <= set(sent)
 
 
+@pytest.mark.parametrize("lane", LANES.values(), ids=lambda each: each.name)
+def test_jobs_that_have_to_run_at_once_have_partitions_of_their_own(lane: Lane) -> None:
+    plan = plan_lane(lane, PLAIN, 7, lane.scale)
+    moments = [each.when for each in (plan.fault, plan.also) if each is not None]
+    at_once = {id_ for moment in moments for id_ in moment.started}
+    if lane.name in ("memory-fatal", "exit-fatal"):
+        # They wait for the leases of dead workers, and its time is that of two leases.
+        at_once = {job.id for job in plan.jobs}
+
+    partitions = [job.partition for job in plan.jobs if job.id in at_once]
+
+    if len(at_once) > 1:
+        assert "" not in partitions
+        assert len(set(partitions)) == len(partitions)
+
+
 def test_a_seed_makes_the_ids() -> None:
     lane = LANES["worker-kill"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .lane import ONE_PARTITION, PLUG, Act, Group, Lane, LaneFault, Trigger
+from .lane import ONE_PARTITION, OWN_PARTITIONS, PLUG, Act, Group, Lane, LaneFault, Trigger
 
 _DEATH_LEASE_S: Final = 10.0
 _DEATH_SCALE: Final = 0.4
@@ -55,6 +55,7 @@ def _fatal(name: str, sentence: str, act: Act) -> Lane:
             Group(
                 name="fatal",
                 jobs=2,
+                partition=OWN_PARTITIONS,
                 acts=(act,),
                 tries=2,
                 ends="failed",

@@ -40,6 +40,8 @@ ACTS: Final[Mapping[Act, str]] = {
 }
 ANY_PARTITION: Final = ""
 ONE_PARTITION: Final = "p-0000"
+OWN_PARTITIONS: Final = "*"
+"""For jobs that have to run at once: by their ids two may fall into one partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ class Group:
         backoff_s: Pause after a throw.
         timeout_s: Timeout of each; None for the lane's.
         text_timeout: The timeout travels as text, such as `"3"`.
-        partition: Where all of them go; empty for anywhere.
+        partition: Where all of them go; empty for anywhere, `*` for a partition of its own each.
         payloads: What travels instead of jobs, as JSON; one message each.
         when: Dispatched first, while the fault is open, or after it has healed.
         awaits_start: Dispatched only when all jobs before it have started.

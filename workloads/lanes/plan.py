@@ -20,7 +20,7 @@ from ...checkers.lane_contract import (
 from ...histories.attempts import payload_digest
 from ...histories.ops import Json
 from .application import LANE_JOB, LanePayload
-from .lane import Group, Lane, LaneFault, Profile, Trigger, When
+from .lane import OWN_PARTITIONS, Group, Lane, LaneFault, Profile, Trigger, When
 
 DRAIN_S: Final = 25.0
 """A lane that is not done this long after its time and one lease is not waited for any more."""
@@ -227,7 +227,7 @@ def _jobs(lane: Lane, group: Group, scale: float, stream: random.Random) -> Iter
             tries=0 if raw is not None else group.tries,
             backoff_s=round(group.backoff_s * scale, 4),
             timeout_s=round(timeout_s * scale, 4),
-            partition=group.partition,
+            partition=f"p-{number:04d}" if group.partition == OWN_PARTITIONS else group.partition,
             digest=message_digest(raw) if raw is not None else payload_digest(payload),
         )
         yield _with_text_timeout(job) if group.text_timeout else job

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .lane import ONE_PARTITION, PLUG, Group, Lane, LaneFault, Trigger
+from .lane import ONE_PARTITION, OWN_PARTITIONS, PLUG, Group, Lane, LaneFault, Trigger
 
 _LONG: Final = 0.1
 """Scale of the lanes whose jobs last a minute."""
@@ -13,7 +13,7 @@ STOPPING: Final = (
     Lane(
         name="stop-short",
         sentence="the supervisor stops while two short jobs run, and starts again",
-        groups=(Group(name="work", jobs=2, work_s=10, runs=(1,)),),
+        groups=(Group(name="work", jobs=2, work_s=10, partition=OWN_PARTITIONS, runs=(1,)),),
         fault=LaneFault(
             kind="term-supervisor", down_s=2, when=Trigger(started=("work/0", "work/1"))
         ),
@@ -30,7 +30,7 @@ STOPPING: Final = (
     Lane(
         name="stop-long",
         sentence="the supervisor stops while two jobs of a minute run, and starts again",
-        groups=(Group(name="work", jobs=2, work_s=60, runs=(1,)),),
+        groups=(Group(name="work", jobs=2, work_s=60, partition=OWN_PARTITIONS, runs=(1,)),),
         fault=LaneFault(
             kind="term-supervisor", down_s=5, when=Trigger(started=("work/0", "work/1"))
         ),
@@ -81,14 +81,24 @@ BREAKING: Final = (
     Lane(
         name="pause-short",
         sentence="the broker freezes for a moment while two jobs run",
-        groups=(Group(name="work", jobs=2, work_s=10, runs=(1,)),),
+        groups=(Group(name="work", jobs=2, work_s=10, partition=OWN_PARTITIONS, runs=(1,)),),
         fault=LaneFault(kind="pause-leader", down_s=5, when=Trigger(started=("work/0", "work/1"))),
         lane_s=20,
     ),
     Lane(
         name="pause-long",
         sentence="the broker freezes for longer than a lease while two jobs run",
-        groups=(Group(name="work", jobs=2, work_s=20, timeout_s=25, starts=(1, 2), twice=True),),
+        groups=(
+            Group(
+                name="work",
+                jobs=2,
+                work_s=20,
+                timeout_s=25,
+                partition=OWN_PARTITIONS,
+                starts=(1, 2),
+                twice=True,
+            ),
+        ),
         fault=LaneFault(kind="pause-leader", down_s=45, when=Trigger(started=("work/0", "work/1"))),
         lane_s=110,
         idle_s=45,

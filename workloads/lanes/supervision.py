@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .lane import Group, Lane, LaneFault, Trigger
+from .lane import OWN_PARTITIONS, Group, Lane, LaneFault, Trigger
 
 SUPERVISION: Final = (
     Lane(
@@ -45,7 +45,11 @@ SUPERVISION: Final = (
     Lane(
         name="stop-frozen",
         sentence="the supervisor stops while the broker is frozen for longer than the grace",
-        groups=(Group(name="work", jobs=2, work_s=5, starts=(1, 2), twice=True),),
+        groups=(
+            Group(
+                name="work", jobs=2, work_s=5, partition=OWN_PARTITIONS, starts=(1, 2), twice=True
+            ),
+        ),
         fault=LaneFault(kind="pause-leader", down_s=60, when=Trigger(started=("work/0", "work/1"))),
         also=LaneFault(kind="term-supervisor", down_s=2, when=Trigger(after_s=1)),
         scale=0.4,
