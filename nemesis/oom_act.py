@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from typing import Annotated, Final
@@ -12,10 +11,9 @@ import trio
 from msgspec import Meta
 
 from ..histories.ops import Json
-from .acts import Evidence, NoBiteError, Stage, already_gone, check_killed, exit_of
-from .cgroups import ControlGroup, NoControllerError
-from .fault import Fault
-from .node_acts import NodeAct
+from .acts import Evidence, NoBiteError, check_killed, exit_of
+from .cgroups import ControlGroup
+from .group_acts import GroupAct
 from .options import options_of
 from .process import is_alive
 from .settings import NemesisSettings
@@ -43,20 +41,20 @@ def draw_oom(stream: random.Random, _settings: NemesisSettings) -> dict[str, Jso
     return {"more_mib": stream.choice((1, 2, 4, 8))}
 
 
-class KillByMemory(NodeAct):
+class KillByMemory(GroupAct):
     """oom-kill: memory for hardly more than it has, large requests, and the kernel's SIGKILL."""
 
-    def __init__(self, fault: Fault, stage: Stage) -> None:
-        super().__init__(fault, stage)
-        self.groups: dict[Target, ControlGroup] = {}
+    controller = "memory"
+
+    def bound(self, group: ControlGroup) -> None:
+        """See `GroupAct`: what the process has stays on the bill of the group it comes from."""
+        group.bound_memory(options_of(self.fault, OomKill).more_mib * _MIB)
 
     async def bite(self) -> Evidence:
         """See `Act`."""
         options = options_of(self.fault, OomKill)
         begun_s = time.monotonic()
-        for target in self.targets:
-            self._bound(target, options.more_mib)
-        self.bitten_s = time.monotonic()
+        self.enclose()
         self.told_to_end = True
         async with trio.open_nursery() as nursery:
             for target in self.targets:
@@ -74,22 +72,6 @@ class KillByMemory(NodeAct):
         onset_ms = round((time.monotonic() - begun_s) * 1000, 3)
         return {"statuses": statuses, "oom_kills": kills, "onset_ms": onset_ms}
 
-    def _bound(self, target: Target, more_mib: int) -> None:
-        name = f"atleastonce-{self.fault.id}-{target.name}-{os.urandom(4).hex()}"
-        try:
-            group = ControlGroup(name, ("memory",))
-        except NoControllerError as error:
-            raise NoBiteError(str(error)) from None
-        self.stage.owe(self.fault, {"control-group": group.thing()})
-        group.make()
-        self.groups[target] = group
-        # What it has stays on the bill of the group that it comes from.
-        group.bound_memory(more_mib * _MIB)
-        try:
-            group.admit(target.pid)
-        except (ProcessLookupError, FileNotFoundError):
-            raise already_gone(target) from None
-
     async def _press(self, target: Target, request_bytes: int) -> None:
         desk = self.stage.world.administration()
         for _ in range(_PROBES):
@@ -99,8 +81,7 @@ class KillByMemory(NodeAct):
 
     async def heal(self) -> Evidence:
         """See `Act`."""
-        for group in self.groups.values():
-            await trio.to_thread.run_sync(group.release)
+        await self.release()
         # Whoever got along with it is not about to end.
         self.told_to_end = not any(is_alive(target) for target in self.targets)
         return self.seen_meanwhile() | await self.start_again()

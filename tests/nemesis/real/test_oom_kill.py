@@ -6,6 +6,7 @@ Where these tests do not run as root they see that the fault is refused.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -13,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import trio
 
-from atleastonce.nemesis.cgroups import CONTROLLERS, ControlGroup, NoControllerError
 from atleastonce.nemesis.fault import Fault
 from atleastonce.nemesis.levels import CONTROL_GROUPS
 from atleastonce.nemesis.process import is_alive
@@ -52,15 +53,12 @@ def oom(target: str) -> Fault:
     return msgspec.structs.replace(fault("oom-kill"), target=target, options={"more_mib": 1})
 
 
-def left_over() -> list[str]:
-    """Groups of faults that are still there."""
-    folders = set()
-    for controller in CONTROLLERS:
-        try:
-            folders.add(ControlGroup("none", (controller,)).folder(controller).parent)
-        except NoControllerError:
-            continue
-    return [name for top in folders for name in os.listdir(top) if "oom-kill-1" in name]
+def left_over(folder: Path) -> list[str]:
+    """Groups that the ledger of a run names and that are still there."""
+    told = (folder / "ledger.jsonl").read_text(encoding="utf-8")
+    named: list[str] = re.findall(r'"(/[^"]*/atleastonce-[^"]*)"', told)
+    assert named or not FINDING.passed
+    return [each for each in named if Path(each).exists()]
 
 
 def test_the_kernel_kills_whoever_needs_more_memory_than_its_group_has(
@@ -75,7 +73,7 @@ def test_the_kernel_kills_whoever_needs_more_memory_than_its_group_has(
     assert bitten["statuses"] == {"n1": 9, "n3": 9}
     assert bitten["oom_kills"] == {"n1": 1, "n3": 1}
     assert sorted(hungry.started) == ["n1", "n3"]
-    assert left_over() == []
+    assert left_over(tmp_path) == []
 
 
 def test_a_node_that_needs_no_more_memory_is_no_bite_and_leaves_its_group(
@@ -90,4 +88,18 @@ def test_a_node_that_needs_no_more_memory_is_no_bite_and_leaves_its_group(
     assert Path(f"/proc/{target.pid}/cgroup").read_text(encoding="ascii") == before
     assert is_alive(target)
     assert world.started == []
-    assert left_over() == []
+    assert left_over(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["cpu-quota", "oom-kill"])
+def test_a_node_that_has_ended_is_put_into_no_group(
+    world: DummyWorld, tmp_path: Path, kind: str
+) -> None:
+    gone = world.node_process("n2")
+    world.kill("n2")
+    trio.run(world.wait_exit, gone)
+    (result,) = apply(world, tmp_path, msgspec.structs.replace(fault(kind), target="n2"))
+    assert not result.bit
+    if FINDING.passed:
+        assert result.reason == f"n2 (pid {gone.pid}) had already ended"
+    assert left_over(tmp_path) == []
