@@ -30,7 +30,7 @@ async def main():
 
 try:
     trio.run(main)
-except BaseException:
+except ExceptionGroup:
     ended_in_time()
     sys.exit(5 if signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0) else 6)
 """
